@@ -17,6 +17,7 @@ EXTENSIONS = {
     "exact_parameter": "the exact parameter of a claim for two output laws, None where it is not known",
     "load": "the results in a file, of every kind",
     "plot": "a matplotlib figure of a result",
+    "progress": "a context manager that shows the progress of an audit",
     "separate_half": "the guess rule 'half' of earlier versions, which their result files name",
     "traces": "traces of a function on pairs of datasets",
 }

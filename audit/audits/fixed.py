@@ -39,7 +39,7 @@ def audit(
     seed: int | None = None,
     n_jobs: int | None = None,
     witnesses: str | Sequence[Family] = "auto",
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> AuditResult:
     """Certify a lower bound on a mechanism's privacy loss.
@@ -80,9 +80,11 @@ def audit(
         Where candidate events come from: 'auto' takes floating-point numbers for the real numbers that proofs speak
         of; 'all' looks at their last bits too, where almost every sampler in double precision leaks, and at
         what exceptions say.
-    progress : callable, optional
-        Called with an `epsaudit.running.progress.Progress` as runs finish; `epsaudit.tools.reporting.progress` has
-        some.
+    progress : bool or callable, optional
+        By default, an audit that takes more than five seconds shows its progress in one line on a terminal or in a
+        notebook, and says beforehand if it will take more than ten minutes. False turns this off, and True also prints
+        a line every 30 seconds to a log. A function is called with an `epsaudit.running.progress.Progress` as runs
+        finish; `epsaudit.tools.reporting.progress` has some.
     checkpoint : path, optional
         A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result
         that it would have had: with the same arguments, or it is refused.

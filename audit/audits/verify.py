@@ -180,7 +180,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     if before.families == "own":
         raise AuditError(f"{before.mechanism} was audited with families of its own, which a result file does not hold.")
     asked: Any = {name: getattr(before, name) for name in ("claim", "trials", "confidence", "seed")}
-    after = audit(entry.mechanism, entry.pairs, **asked, n_jobs=n_jobs, witnesses=before.families)
+    after = audit(entry.mechanism, entry.pairs, **asked, n_jobs=n_jobs, witnesses=before.families, progress=False)
     expected, fresh = before.to_dict(), after.to_dict()
     changes = [
         f"{name} was {_format_json(expected[name])}, and is {_format_json(fresh[name])} now."

@@ -70,6 +70,9 @@ PROCESSES, MAX_RUNS_PER_PROCESS = 16, 32
 """[formula] Number of processes of a program that are started before its claim is refuted, and the most runs of each.
 The probability that all of them keep the answers that the audited process keeps is 4e-5 for randomised response at
 epsilon 1."""
+MIN_SECONDS = 0.004
+"""[chosen] Seconds that eight runs of a copy must take, each of four times, to say how long an audit takes: a million
+of these runs take eight minutes."""
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
 UNCOPIED = "the function cannot be copied: a draw that it keeps would be taken for a release; fresh= makes it anew"
 SHARED = "all runs shared {}; if it keeps answers or noise, audit what makes it, as fresh="
@@ -104,6 +107,9 @@ class CopyTest:
         Copies, or processes, that `compare` asks; 0 if none are needed.
     notes : dict
         What `test` noted for a pair of output laws, by the id of the laws.
+    seconds_per_run : float, optional
+        The seconds that a run of a function took; None if the function returns many outputs in a call, or if the runs
+        were too quick to be timed.
     elsewhere : Future of bool, optional
         Whether a process in which text has other hashes answers alike; None if hashes cannot matter.
     """
@@ -115,6 +121,7 @@ class CopyTest:
         self.calls = self._max_runs // 2 - FIRST_RUNS // 2
         self.notes: dict[int, tuple[str, ...]] = {}
         self.copies, self._runs_per_copy = 0, 0
+        self.seconds_per_run: float | None = None
         self.elsewhere: Future[bool] | None = None
         self._written: list[bytes] | None = None  # the pickled function, if it can be copied
         if isinstance(mechanism, CommandMechanism):
@@ -133,10 +140,17 @@ class CopyTest:
         self._written = written_parts and written_parts[:1]
         try:
             one, other = (apart(written_parts), apart(written_parts)) if written_parts else (given, given)
-            first, again = ask(mechanism, one), ask(mechanism, one)
-            backwards, after = ask(mechanism, other, -1), ask(mechanism, other)
+            moments = [time.perf_counter()]
+            answers: list[Answers] = []
+            for copy, order in ((one, 1), (one, 1), (other, -1), (other, 1)):
+                answers.append(ask(mechanism, copy, order))
+                moments.append(time.perf_counter())
+            first, again, backwards, after = answers
+            seconds = min(later - earlier for earlier, later in itertools.pairwise(moments))
+            if mechanism.one_by_one and seconds >= MIN_SECONDS:
+                self.seconds_per_run = 4 * seconds / FIRST_RUNS
             self.runs = FIRST_RUNS
-            kept = self._keeps_a_draw(mechanism, (one, other), (first, again, backwards, after), bool(written_parts))
+            kept = self._keeps_a_draw(mechanism, (one, other), tuple(answers), bool(written_parts))
         except Exception:  # the audit itself raises a better message
             return
         if kept:

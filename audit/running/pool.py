@@ -69,18 +69,7 @@ class Workers:
         are yielded as soon as they are known, or in the order of the parts if ``in_order`` is true. Errors are those of
         `epsaudit.running.workers.side_by_side`.
         """
-        jobs = self.n_jobs
-        if jobs is None and (
-            runs > FEW_RUNS or "joblib" in sys.modules
-        ):  # the active joblib context decides, or else every core is used
-            import joblib  # slow to import, and small audits need none of it
-            from joblib.parallel import get_active_backend
-
-            backend, active = get_active_backend()
-            if active is None and type(backend).__name__ == "LokyBackend":
-                jobs = 1 if runs <= FEW_RUNS else int(joblib.cpu_count())
-        elif jobs is None:
-            jobs = 1
+        jobs = self._jobs_for(runs)
         if jobs == 1:
             for part in parts:
                 yield part, function(shared, part)
@@ -88,6 +77,29 @@ class Workers:
         from epsaudit.running.workers import side_by_side
 
         yield from side_by_side(self, function, shared, parts, jobs, in_order)
+
+    def number_for(self, runs: int) -> int:
+        """Return the number of workers that `each` would use for this number of runs."""
+        jobs = self._jobs_for(runs)
+        if jobs == 1:
+            return 1
+        from joblib import effective_n_jobs  # slow to import
+
+        return max(int(effective_n_jobs(jobs)), 1)
+
+    def _jobs_for(self, runs: int) -> int | None:
+        """Return joblib's number of jobs for this number of runs; None if the active joblib context decides."""
+        if self.n_jobs is not None:
+            return self.n_jobs
+        if runs <= FEW_RUNS and "joblib" not in sys.modules:
+            return 1
+        import joblib  # slow to import, and small audits need none of it
+        from joblib.parallel import get_active_backend
+
+        backend, active = get_active_backend()
+        if active is None and type(backend).__name__ == "LokyBackend":
+            return 1 if runs <= FEW_RUNS else int(joblib.cpu_count())
+        return None
 
 
 def check_restart(mechanism: object) -> None:

@@ -1,12 +1,41 @@
-"""How far an audit has come, as its callback is told after every chunk."""
+"""How far an audit has come, as its callback is told after every chunk, and which callback an audit uses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from epsaudit.bounds.counts import Counts
+from epsaudit.errors import AuditError
+from epsaudit.extensions import find_extension
 from epsaudit.running.streams import Stage
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of an audit before its first chunk is finished.
+
+    Attributes
+    ----------
+    name : str
+        The name of the mechanism.
+    runs : int
+        The most runs of the audit, on both datasets together.
+    workers : int
+        The number of parallel workers.
+    seconds_per_run : float, optional
+        The seconds that one of the first runs took; None if they were not timed, or too quick to be timed.
+    least_runs : int, optional
+        The fewest runs that the audit accepts; None if fewer runs would be another audit.
+    """
+
+    name: str
+    runs: int
+    workers: int = 1
+    seconds_per_run: float | None = None
+    least_runs: int | None = 100
 
 
 @dataclass(frozen=True)
@@ -41,4 +70,39 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
-"""A function that is called with the progress after every chunk."""
+"""A function that is called with the progress after every chunk. If it has a method ``begin``, this is called with the
+`Plan` before the first chunk."""
+
+
+def is_notebook() -> bool:
+    """Say whether this process is the kernel of a notebook."""
+    module = sys.modules.get("IPython")
+    shell = None if module is None else module.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+@contextmanager
+def open_progress(progress: ProgressCallback | bool | None) -> Iterator[ProgressCallback | None]:
+    """Yield the callback that the argument ``progress`` of an audit stands for, and end its display afterwards.
+
+    None stands for a line that is rewritten in place, if standard error is a terminal or a notebook, and for nothing
+    elsewhere. True stands for the same line, and for lines of a log elsewhere. False stands for nothing.
+
+    Raises `AuditError` for anything else that is not a function.
+    """
+    if progress is False or (progress is None and not (is_notebook() or sys.stderr.isatty())):
+        yield None
+    elif progress is None or progress is True:
+        display = find_extension("progress")
+        if display is None:
+            yield None
+            return
+        with display() as callback:
+            yield callback
+    elif isinstance(progress, type) or not callable(progress):
+        raise AuditError(
+            f"progress is {progress!r}; it must be True, False, or a function of an epsaudit.running.progress.Progress,"
+            " as epsaudit.tools.reporting.progress.Lines() is."
+        )
+    else:
+        yield progress

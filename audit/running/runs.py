@@ -30,7 +30,7 @@ from epsaudit.running.functions import FunctionMechanism
 from epsaudit.running.identity import digest
 from epsaudit.running.pool import Workers, check_restart
 from epsaudit.running.programs import CommandDistribution
-from epsaudit.running.progress import Progress, ProgressCallback
+from epsaudit.running.progress import Plan, Progress, ProgressCallback, open_progress
 from epsaudit.running.protocols import Mechanism, OutputLaws
 from epsaudit.running.provenance import execution, provenance
 from epsaudit.running.rates import Rates, refuse_if_all_failed
@@ -116,7 +116,7 @@ class Runs:
         spec: Specification,
         seed: int | None,
         n_jobs: int | None = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         kind: str = "fixed size",
         near: float | None = None,
@@ -126,26 +126,22 @@ class Runs:
         Raises `AuditError` for a seed, a callback or a path that is none, as `Checkpoint` does, and if the mechanism
         might repeat its noise after a restart.
         """
-        if progress is not None and (isinstance(progress, type) or not callable(progress)):
-            raise AuditError(
-                f"progress is {progress!r}; it must be a function of an epsaudit.running.progress.Progress, as "
-                "epsaudit.tools.reporting.progress.Lines() is."
-            )
         if checkpoint is not None and not (isinstance(checkpoint, str | os.PathLike) and os.fspath(checkpoint)):
             raise AuditError(f"checkpoint is {checkpoint!r}; it must be the path of a file.")
-        if checkpoint is None:
-            yield cls(spec, entropy(seed), n_jobs, progress)
-            return
-        tested = None
-        if not os.path.exists(checkpoint):  # refuse before anything is written
-            tested = CopyTest(spec.mechanism, spec.pairs[0], spec.trials)
-            check_restart(tested.mechanism)
-        name = spec.mechanism.name
-        with Checkpoint(checkpoint, {name: spec.identity(kind, near)}, seed) as opened:
-            runs = cls(spec, opened.seed, n_jobs, progress, AuditRecord(opened, name))
-            if tested is not None:
-                runs.copy_test = tested
-            yield runs
+        with open_progress(progress) as callback:
+            if checkpoint is None:
+                yield cls(spec, entropy(seed), n_jobs, callback)
+                return
+            tested = None
+            if not os.path.exists(checkpoint):  # refuse before anything is written
+                tested = CopyTest(spec.mechanism, spec.pairs[0], spec.trials)
+                check_restart(tested.mechanism)
+            name = spec.mechanism.name
+            with Checkpoint(checkpoint, {name: spec.identity(kind, near)}, seed) as opened:
+                runs = cls(spec, opened.seed, n_jobs, callback, AuditRecord(opened, name))
+                if tested is not None:
+                    runs.copy_test = tested
+                yield runs
 
     @functools.cached_property
     def copy_test(self) -> CopyTest:
@@ -177,6 +173,9 @@ class Runs:
         laws = [self._prepare(pair) for pair in self.spec.pairs]
         if not isinstance(mechanism, FunctionMechanism):
             refuse_if_drawn_before(mechanism, self.spec.pairs[0], laws[0])
+        if (begin := getattr(self.progress, "begin", None)) is not None:
+            workers = self.workers.number_for(self.spec.trials)
+            begin(Plan(self.spec.mechanism.name, self.spec.trials, workers, self.copy_test.seconds_per_run))
         return laws
 
     def prepare(self) -> None:

@@ -16,6 +16,7 @@ from epsaudit.audits.verify import load
 from epsaudit.running.registry import chosen, registered
 from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
 from epsaudit.tools.cli.main import main
+from epsaudit.tools.reporting import progress
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 
@@ -98,7 +99,9 @@ class TestInterruption:
         monkeypatch.setattr(suite, "run_suite", interrupted)
         assert main(["audit", "laplace", "gaussian", *QUICK, "--out", str(tmp_path)]) == INTERRUPTED
         assert [result.mechanism for result in load(tmp_path / "audit.json")] == ["laplace"]
-        assert "1 finished audits are in" in capsys.readouterr().err
+        printed = capsys.readouterr()
+        assert "laplace: 1-DP claimed" in printed.out
+        assert printed.err == f"epsaudit: interrupted; 1 of 2 audits was finished, and is in {tmp_path}.\n"
 
 
 class TestProgress:
@@ -109,8 +112,9 @@ class TestProgress:
         assert printed.err == ""
         assert "laplace: 1-DP claimed" in printed.out
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        monkeypatch.setattr(progress, "REDRAW_SECONDS", 0.01)
         assert main(words) == AS_EXPECTED
-        assert "certification" in capsys.readouterr().err
+        assert "of 300,000 runs, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

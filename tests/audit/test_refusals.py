@@ -152,7 +152,7 @@ def test_all_audits_take_the_same_arguments_for_the_same_things(privacy_audit):
     assert all([name for name in one if name != "self"][: len(same)] == same for one in signatures)
 
 
-CALLBACK = "it must be a function of an epsaudit.running.progress.Progress"
+CALLBACK = "it must be True, False, or a function of an epsaudit.running.progress.Progress"
 JOBS = "it must be a whole number of at least 1, or -1 for every core"
 FAMILIES = "it must be 'auto', 'all' or a list of families"
 
@@ -167,7 +167,7 @@ BOTH = {
     "a seed in words": ({"seed": "lucky"}, f"seed is 'lucky'; it {WHOLE}"),
     "no jobs": ({"n_jobs": 0}, f"n_jobs is 0; {JOBS}"),
     "jobs in words": ({"n_jobs": "all"}, f"n_jobs is 'all'; {JOBS}"),
-    "progress true": ({"progress": True}, f"progress is True; {CALLBACK}"),
+    "progress one": ({"progress": 1}, f"progress is 1; {CALLBACK}"),
     "other witnesses": ({"witnesses": "everything"}, f"witnesses is 'everything'; {FAMILIES}"),
     "no witnesses in a list": ({"witnesses": []}, f"witnesses is []; {FAMILIES}"),
     "witnesses in an array": ({"witnesses": np.ones(1)}, f"witnesses is array([1.]); {FAMILIES}"),

@@ -40,7 +40,7 @@ def audit_sequentially(
     seed: int | None = None,
     n_jobs: int | None = None,
     witnesses: str | Sequence[Family] = "auto",
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> SequentialResult:
     """Audit until the claim is refuted or the budget is spent; the bound holds at every stopping time.

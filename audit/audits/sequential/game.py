@@ -125,8 +125,6 @@ class Game:
         if self.total >= MIN_FAILURES:
             self._refuse_if_all_failed()
         self.pace = (time.perf_counter() - started) / size
-        if self.runs.progress is not None:
-            self.runs.progress(Progress("certification", self.total, self.spec.trials))
 
     def _learn(self) -> list[PairMemory]:
         """Plan the round on every pair, and return the pairs, the one with the largest expected growth first."""
@@ -173,10 +171,16 @@ class Game:
             memory.keep(chunk.outputs)
             interim.append(counts)
             self.accounts.look(counts.outcomes)
+            if self.runs.progress is not None:
+                self.runs.progress(self._progress(counts))
             self.stopped = self._reason_to_stop(bool(len(crossed)), (time.perf_counter() - started) / len(interim))
             if self.stopped is not None:
                 break
         return interim
+
+    def _progress(self, counts: Counts) -> Progress:
+        bound = self.accounts.bound
+        return Progress("certification", self.total, self.spec.trials, 0, counts.at(0), lambda counts: bound)
 
     def _reason_to_stop(self, refuted: bool, seconds_per_chunk: float) -> Stopped | None:
         if refuted:

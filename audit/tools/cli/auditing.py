@@ -76,6 +76,8 @@ def audit(
             raise AuditError(" ".join(missing))
     else:
         entries = read_entries(names, by_value=cluster is not None, numbers=numbers, **program)
+    done: list[Result] = []
+    interrupted = False
     with contextlib.ExitStack() as stack:
         if cluster is not None:
             from epsaudit.running.workers import cluster as workers_of
@@ -87,8 +89,6 @@ def audit(
         root = entropy(seed) if record is None else record.seed
         stack.enter_context(provenance.typed(recorded_command(root)))
         display = stack.enter_context(Display(len(entries), quiet=quiet or as_json))
-        done: list[Result] = []
-        interrupted = False
         with _sigterm_as_interrupt():
             try:
                 how: Any = {"trials": runs, "family_confidence": confidence, "seed": root, "n_jobs": jobs}
@@ -100,26 +100,33 @@ def audit(
                 interrupted = True
         if out is not None and done:
             _write_files(done, confidence, out)
-        if interrupted:
-            kept = [f"{len(done)} finished audits are in {out}"] if out is not None and done else []
-            kept += [f"the same command goes on from the chunks in {checkpoint}"] if checkpoint is not None else []
-            nothing = "nothing was written (--checkpoint FILE would have kept finished chunks)"
-            print(f"epsaudit: interrupted; {', and '.join(kept) or nothing}.", file=sys.stderr)
-            return INTERRUPTED
-    if as_json:
-        print(results.format_file(done), end="")
-    elif len(done) == 1 and not quiet:
-        print(done[0])
-    elif not quiet:
-        tables.print_table(tables.result_rows(done), tables.RESULT_COLUMNS)
-        for result in done:
-            if result.violates_claim:  # the event shows how the mechanism leaks
-                print(textwrap.shorten(f"{result.mechanism}: {result.describe_event()}", 160))
-        print(textwrap.fill(f"{tables.caption(done, confidence)} Seed {root}.", shutil.get_terminal_size().columns))
+    _print_results(done, confidence, root, as_json, quiet)
+    if interrupted:
+        was, are = ("was", "is") if len(done) == 1 else ("were", "are")
+        where = "" if out is None else f", and {are} in {out}"
+        said = [f"{len(done)} of {len(entries)} audits {was} finished{where}"] if done else []
+        said += [f"the same command goes on from the chunks in {checkpoint}"] if checkpoint is not None else []
+        nothing = "nothing was finished (--checkpoint FILE would have kept finished chunks)"
+        print(f"epsaudit: interrupted; {'; '.join(said) or nothing}.", file=sys.stderr)
+        return INTERRUPTED
     for sentence in missing:
         print(f"epsaudit: {sentence}", file=sys.stderr)
     bad = any(result.surprising or (result.expected is None and result.violates_claim) for result in done)
     return SURPRISED if missing or bad else AS_EXPECTED
+
+
+def _print_results(done: Sequence[Result], confidence: float, seed: int, as_json: bool, quiet: bool) -> None:
+    """Print the finished results: as JSON, or as one result, or as a table with the events that refute claims."""
+    if as_json:
+        print(results.format_file(done), end="")
+    elif len(done) == 1 and not quiet:
+        print(done[0])
+    elif done and not quiet:
+        tables.print_table(tables.result_rows(done), tables.RESULT_COLUMNS)
+        for result in done:
+            if result.violates_claim:  # the event shows how the mechanism leaks
+                print(textwrap.shorten(f"{result.mechanism}: {result.describe_event()}", 160))
+        print(textwrap.fill(f"{tables.caption(done, confidence)} Seed {seed}.", shutil.get_terminal_size().columns))
 
 
 @contextlib.contextmanager

@@ -88,4 +88,4 @@ def _measure(asked: Subject, name: str, trials: int, confidence: float, seed: in
             return sample(data, size)
 
         mechanism = vectorized(run, claim=claim, name=f"{name} at distance {distance}", adjacency=None)
-        yield audit(mechanism, pairs, trials=trials, confidence=confidence, seed=seed, n_jobs=1)
+        yield audit(mechanism, pairs, trials=trials, confidence=confidence, seed=seed, n_jobs=1, progress=False)

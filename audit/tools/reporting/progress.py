@@ -1,4 +1,4 @@
-"""Progress of an audit in one line of text, which is redrawn on a terminal and printed at intervals in a log.
+"""Progress of an audit in one line of text, which is redrawn on a terminal or in a notebook, and printed to a log.
 
 A bound that is shown before the end is called 'bound so far', because only the bound of the last run is certified.
 """
@@ -6,27 +6,39 @@ A bound that is shown before the end is called 'bound so far', because only the 
 from __future__ import annotations
 
 import math
+import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
+from epsaudit.errors import clipped
+from epsaudit.running.pool import FEW_RUNS
+from epsaudit.running.progress import Plan, ProgressCallback, is_notebook
 from epsaudit.running.progress import Progress as Step
-from epsaudit.running.progress import ProgressCallback
-from epsaudit.text import lower
-
-if TYPE_CHECKING:
-    from rich.status import Status
+from epsaudit.text import lower, visible
 
 LOG_SECONDS = 30.0
 """Seconds between two lines of a log, which makes 120 lines an hour."""
+FIRST_SECONDS, REDRAW_SECONDS = 5.0, 1.0
+"""[chosen] Seconds after which the line of an audit appears, and seconds between two drawings of the line."""
+LONG_SECONDS = 600.0
+"""[chosen] An audit that is expected to take longer says so before it goes on."""
+MEASURED_SECONDS = 5.0
+"""[chosen] Seconds of runs from which the length of an audit is predicted, if its first runs were not timed."""
+NOTEBOOK_WIDTH, NAME_WIDTH = 100, 24
+"""[chosen] Number of characters of a line in a notebook, and of the name of an audit at its beginning."""
 
 
 class Lines:
     """A progress callback for logs and notebooks that prints a line every ``every`` seconds.
 
-    The lines are written to ``stream``, by default to standard error.
+    The lines are written to ``stream``, by default to standard error. If the first runs predict that the audit takes
+    more than ten minutes, another line says how long it will take and which number of runs takes a minute. ``trials``
+    is how this line writes the setting. ``name`` is the name of the audit, by default that of the mechanism.
 
     >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0))
@@ -37,12 +49,20 @@ class Lines:
         self,
         every: float = LOG_SECONDS,
         stream: TextIO | None = None,
-        name: str = "epsaudit",
+        name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
+        trials: str = "trials=",
     ) -> None:
-        self._given = every, stream, name, clock
+        self._given = every, stream, name, clock, trials
+        self._name = name or "epsaudit"
+        self._plan: Plan | None = None
+        self._step: Step | None = None
+        self._rate = 0.0  # runs per second, by all workers; 0 if it is not known
+        self._announced = False
         self._stage = ("", 0)
-        self._said = self._began = self._last = clock()
+        self._started = self._said = self._began = self._last = clock()
+        self.say: Callable[[str], None] = self._print
+        """Prints a line."""
 
     def __reduce__(self) -> tuple[type[Lines], tuple[Any, ...]]:
         """Return a copy with a new start time.
@@ -51,79 +71,225 @@ class Lines:
         """
         return Lines, self._given
 
+    def begin(self, plan: Plan) -> None:
+        """Record what is known before the first chunk, and announce a long audit."""
+        self._plan, self._name = plan, self._given[2] or plan.name
+        if plan.seconds_per_run is not None:
+            self._rate = plan.workers / plan.seconds_per_run
+            self._announce_if_long(plan.runs)
+
     def __call__(self, step: Step) -> None:
         """Print the progress if at least ``every`` seconds have passed since the last line."""
-        every, stream, _, clock = self._given
-        if clock() - self._said >= every:
-            self._said = clock()
-            print(self.describe(step), file=stream or sys.stderr, flush=True)
-
-    def describe(self, step: Step) -> str:
-        """Return a line of text with the stage, the number of runs, their speed, the bound so far and the time left."""
-        *_, name, clock = self._given
-        done, total, now = step.runs_done, step.runs_total, clock()
-        if (step.stage, total) != self._stage:
-            self._stage, self._began = (step.stage, total), self._last
-        self._last = now
-        seconds, fresh = now - self._began, done - step.runs_before
-        parts = [f"{name}: {step.stage}, {done:,} of {total:,} runs ({done / total:.0%})"]
+        every, _, _, clock, _ = self._given
+        now = clock()
+        if (step.stage, step.runs_total) != self._stage:
+            self._stage, self._began = (step.stage, step.runs_total), self._last
+        self._step, self._last = step, now
+        seconds, fresh = now - self._began, step.runs_done - step.runs_before
         if seconds > 0.0 and fresh > 0:
-            parts.append(f"{fresh / seconds:,.{'0f' if fresh >= 10.0 * seconds else '2g'}} runs/s")
-        if step.lower_bound is not None:
-            parts.append(f"bound so far {lower(step.lower_bound)}")
-        if seconds > 0.0 and fresh > 0 and step.stage == "certification":
-            parts.append(f"{timedelta(seconds=math.ceil((total - done) * seconds / fresh))} left")
-        return ", ".join(parts)
+            self._rate = fresh / seconds
+            if seconds >= MEASURED_SECONDS:
+                self._announce_if_long(self._left(step))
+        if now - self._said >= every:
+            self._said = now
+            self.say(self.describe(step))
+
+    def describe(self, step: Step | None = None) -> str:
+        """Return a line of text with the stage, the number of runs, their speed, the bound so far and the time left.
+
+        ``step`` is the last one by default.
+        """
+        step = step or self._step
+        if step is None:
+            return self.describe_shortly()
+        done, total = step.runs_done, step.runs_total
+        known = f"{self._name}: {step.stage}, {done:,} of {total:,} runs ({done / total:.0%})"
+        return ", ".join([known, *self._facts(step, step.stage == "certification")])
+
+    def describe_shortly(self) -> str:
+        """Return what a line of 80 columns has room for: the runs of the whole audit, speed, bound and time left.
+
+        Between two steps, the time that has passed is subtracted from the time left.
+        """
+        step, plan, name = self._step, self._plan, clipped(self._name, NAME_WIDTH)
+        if plan is None or step is None:
+            return ", ".join([f"{name}: first runs", *self._facts(step, plan is not None)])
+        known = f"{name}: {plan.runs - self._left(step):,} of {plan.runs:,} runs"
+        return ", ".join([known, *self._facts(step, True)])
+
+    def _facts(self, step: Step | None, ends: bool) -> list[str]:
+        """Return speed and bound, and the time left if ``ends`` is true, as far as they are known."""
+        now, facts = self._given[3](), list[str]()
+        if self._rate > 0.0:
+            facts.append(f"{self._rate:,.{'0f' if self._rate >= 10.0 else '2g'}} runs/s")
+        if step is not None and step.lower_bound is not None:
+            facts.append(f"bound so far {lower(step.lower_bound)}")
+        if self._rate > 0.0 and ends:
+            seconds = max(self._left(step) / self._rate - (now - self._last), 0.0)
+            facts.append(f"{timedelta(seconds=math.ceil(seconds))} left")
+        elif self._rate == 0.0:
+            facts.append(f"{timedelta(seconds=math.floor(now - self._started))} so far")
+        return facts
+
+    def _left(self, step: Step | None) -> int:
+        """Return the number of runs that the whole audit has still to make; 0 if it is not known."""
+        if step is not None and step.stage == "certification":
+            return step.runs_total - step.runs_done
+        done = 0 if step is None else step.runs_done
+        return 0 if self._plan is None else max(self._plan.runs - done, 0)
+
+    def _announce_if_long(self, left: int) -> None:
+        """Say once how long this number of runs takes, if it is long, and which number of runs takes a minute."""
+        plan = self._plan
+        if self._announced or plan is None or left / self._rate <= LONG_SECONDS:
+            return
+        self._announced = True
+        runs, which = (plan.runs, "") if left > 0.9 * plan.runs else (left, "the remaining ")
+        sentence = f"{self._name}: {which}{runs:,} runs would take about {in_words(runs / self._rate)}"
+        if plan.least_runs is not None:
+            quick, workers = _rounded(60.0 * self._rate), 1
+            if quick <= FEW_RUNS:  # these are made by one worker
+                workers = plan.workers
+                quick = _rounded(60.0 * self._rate / workers)
+            quick = max(quick, plan.least_runs)
+            sentence += f"; {self._given[4]}{quick} would take about {in_words(quick * workers / self._rate)}"
+        self.say(f"{sentence}.")
+
+    def _print(self, sentence: str) -> None:
+        stream = self._given[1] or sys.stderr
+        print("\r" * stream.isatty() + sentence, file=stream, flush=True)  # over the line of another process
+
+
+def in_words(seconds: float) -> str:
+    """Return a length of time in words, in the largest unit of which it has at least two.
+
+    >>> in_words(25_000), in_words(59), in_words(1.4e6)
+    ('7 hours', 'a minute', '16 days')
+    """
+    if seconds < 90:
+        return "a minute"
+    for unit, size in (("days", 86_400), ("hours", 3_600)):
+        if seconds >= 1.5 * size:
+            return f"{round(seconds / size)} {unit}"
+    return f"{round(seconds / 60)} minutes"
+
+
+def _rounded(number: float) -> int:
+    """Return a number rounded down to one significant digit, and at least 1."""
+    size = 10.0 ** math.floor(math.log10(max(number, 1.0)))
+    return round(math.floor(max(number, 1.0) / size) * size)
+
+
+class LiveLine:
+    """A line on a terminal or in a notebook that is rewritten in place every second, and removed at the end.
+
+    ``text`` returns the text, which is empty if there is nothing to show. The line appears after ``first`` seconds.
+    """
+
+    def __init__(self, text: Callable[[], str], first: float, stream: TextIO | None = None) -> None:
+        self._text, self._first, self._stream = text, first, stream or sys.stderr
+        self._width = 0  # of what is drawn
+        self._lock, self._over = threading.RLock(), threading.Event()
+        self._thread = threading.Thread(target=self._redraw, daemon=True, name="epsaudit-progress")
+
+    def __enter__(self) -> LiveLine:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._over.set()
+        self._thread.join()
+        self._erase()
+
+    def print(self, sentence: str) -> None:
+        """Print a line above this one."""
+        with self._lock:
+            self._erase()
+            print(sentence, file=self._stream, flush=True)
+
+    def _redraw(self) -> None:
+        wait = self._first
+        while not self._over.wait(wait):
+            wait = REDRAW_SECONDS
+            self._draw(self._text())
+
+    def _draw(self, text: str) -> None:
+        columns = NOTEBOOK_WIDTH if is_notebook() else shutil.get_terminal_size().columns
+        text = clipped(visible(text), columns - 1)
+        with self._lock:
+            self._stream.write(f"\r{text:<{self._width}}")
+            self._stream.flush()
+            self._width = len(text)
+
+    def _erase(self) -> None:
+        with self._lock:
+            if self._width:
+                self._stream.write(f"\r{'':<{self._width}}\r")
+                self._stream.flush()
+                self._width = 0
+
+
+@contextmanager
+def show_progress() -> Iterator[ProgressCallback]:
+    """Show the progress of one audit in Python: in a line on a terminal or in a notebook, and in a log elsewhere."""
+    if not (is_notebook() or sys.stderr.isatty()):
+        yield Lines()
+        return
+    lines = Lines(every=math.inf)
+    with LiveLine(lines.describe_shortly, FIRST_SECONDS) as line:
+        lines.say = line.print
+        yield lines
 
 
 class Display:
     """The progress display of a command on standard error: one line that is redrawn, or a few lines in a log.
 
-    ``total`` is the number of audits that the command makes.
+    ``total`` is the number of audits that the command makes. On a terminal the line appears after a second.
     """
 
     def __init__(self, total: int = 1, quiet: bool = False) -> None:
         self._total, self._done, self._quiet = total, 0, quiet
-        self._said = time.monotonic()
-        self._status: Status | None = None
+        self._began = self._said = time.monotonic()
+        self._text: Callable[[], str] = self._describe_audits if total > 1 else str
+        self._line: LiveLine | None = None
 
     def __enter__(self) -> Display:
         if not self._quiet and sys.stderr.isatty():
-            from rich.console import Console  # slow to import
-
-            self._status = Console(stderr=True, markup=False, emoji=False).status(
-                f"{self._total} audits" if self._total > 1 else ""
-            )
-            self._status.start()
+            self._line = LiveLine(lambda: self._text(), REDRAW_SECONDS)
+            self._line.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if self._status is not None:
-            self._status.stop()
+        if self._line is not None:
+            self._line.__exit__(*error)
 
     def show(self, sentence: str) -> None:
         """Show a sentence. In a log, it is printed only if the last one is at least `LOG_SECONDS` old."""
         now = time.monotonic()
-        if self._status is not None:
-            from rich.text import Text
-
-            self._status.update(Text(sentence))
-        elif not self._quiet and now - self._said >= LOG_SECONDS:
+        self._text = lambda: sentence
+        if self._line is None and not self._quiet and now - self._said >= LOG_SECONDS:
             self._said = now
             print(f"epsaudit: {sentence}", file=sys.stderr, flush=True)
 
     def callback(self, name: str) -> ProgressCallback | None:
-        """Return the progress callback of one audit, or None if another display shows it.
+        """Return the progress callback of one audit, or None if nothing is shown.
 
-        In a log, the callback may be sent to another process, where it prints its own lines.
+        In a log, the callback may be sent to another process, where it prints its own lines. If a command makes several
+        audits on a terminal, the callback announces only that an audit will take long.
         """
-        lines = None if self._quiet else Lines(name=name)
-        if lines is None or self._status is None:
-            return lines
-        return None if self._total > 1 else lambda step: self.show(lines.describe(step))
+        if self._quiet:
+            return None
+        if self._line is None or self._total > 1:
+            return Lines(LOG_SECONDS if self._line is None else math.inf, name=name, trials="--trials ")
+        lines = Lines(math.inf, name=name, trials="--trials ")
+        self._text, lines.say = lines.describe_shortly, self._line.print
+        return lines
 
     def finish_one(self) -> None:
-        """Count one audit as finished, and show the number of finished audits on a terminal."""
+        """Count one audit as finished."""
         self._done += 1
-        if self._status is not None and self._total > 1:
-            self.show(f"{self._done} of {self._total} audits")
+
+    def _describe_audits(self) -> str:
+        """Return the number of finished audits, and how long they took."""
+        seconds = math.floor(time.monotonic() - self._began)
+        return f"{self._done} of {self._total} audits, {timedelta(seconds=seconds)} so far"

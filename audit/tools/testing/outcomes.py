@@ -62,7 +62,7 @@ def audit_outcome(
     drawn = is_strategy(pairs)
     pairs = check_pairs(mechanism, pairs)
     asked: Any = {"trials": terms.runs, "seconds": terms.seconds, "confidence": terms.confidence, "seed": terms.seed}
-    result = audit_sequentially(mechanism, pairs, **claimed, **asked)
+    result = audit_sequentially(mechanism, pairs, **claimed, **asked, progress=False)
     verdict = "caught" if result.violates_claim else result.describe_detectable()
     sentence = f"{result.mechanism} leaks more than its claim of {result.claim}."
     if must_fail:
@@ -122,7 +122,7 @@ def _simpler_pair(
 
     def leaks(one: Candidate) -> bool:
         small = min(len(one.pair.x), len(one.pair.x_prime)) < least
-        return not small and audit_sequentially(mechanism, [one.pair], **asked).violates_claim
+        return not small and audit_sequentially(mechanism, [one.pair], **asked, progress=False).violates_claim
 
     with suppress(AuditError, TypeError):  # datasets without a length, or equal ones
         least = min(len(dataset) for one in drawn for dataset in (one.x, one.x_prime))

@@ -32,7 +32,7 @@ from epsaudit.running.calling import randomness_argument_of
 from epsaudit.running.checkpoint import Checkpoint
 from epsaudit.running.identity import digest
 from epsaudit.running.pool import refuse_restart
-from epsaudit.running.progress import Progress, ProgressCallback
+from epsaudit.running.progress import Plan, Progress, ProgressCallback, open_progress
 from epsaudit.running.protocols import is_claim
 from epsaudit.running.provenance import provenance
 from epsaudit.running.randomness import LOCK, owns_randomness, seeded
@@ -121,7 +121,7 @@ def audit_training(
     method: str = "auto",
     confidence: float = 0.95,
     seed: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     seconds: float | None = None,
     fresh_randomness: bool = False,
@@ -229,7 +229,9 @@ def audit_training(
     provenance()  # asks git for the version, which must happen before the runs
     opened = nullcontext() if checkpoint is None else Checkpoint(checkpoint, {name: told}, seed)
     started = time.monotonic()
-    with opened as file:
+    with opened as file, open_progress(progress) as callback:
+        if (begin := getattr(callback, "begin", None)) is not None:
+            begin(Plan(name, runs, least_runs=None))
         seed = entropy(seed) if file is None else file.seed
         if score == "reference":
             training.learn_reference(stream(seed, "training", REFERENCE))
@@ -257,8 +259,8 @@ def audit_training(
                     record = {"included": coins.astype(int).tolist(), "scores": part[1].tolist()}
                     file.write(name, "chunk", str(number), record)
             found.append(part)
-            if progress is not None:
-                progress(Progress("training", done + size, runs, before))
+            if callback is not None:
+                callback(Progress("training", done + size, runs, before))
     included, values = (np.concatenate([one[place] for one in found]) for place in range(2))
     made = len(included)
     asked: dict[str, Any] = {"claim": claim, "confidence": confidence, "seed": seed, "name": name, "assume": assume}
