@@ -150,13 +150,60 @@ def test_other_noise_is_said_to_make_the_test_stale():
     assert (verdict.refuted, verdict.stale) == (False, True)
 
 
+class TestRefusal:
+    """What the runs that estimate the rates refute is not frozen."""
+
+    @pytest.mark.parametrize("mechanism", [count, sums])
+    def test_half_of_the_noise(self, mechanism):
+        with pytest.raises(
+            AuditError, match=r"^The runs from which .* would be frozen refute it already: (epsilon|mu) >= 1"
+        ):
+            freeze(mechanism(0.5), trials=12_000, seed=1)
+
+    def test_an_incorrect_mechanism_is_frozen_if_it_is_declared(self):
+        test = freeze(count(0.5), trials=12_000, seed=1, incorrect=True)
+        assert test.check(count(0.5), seed=2).refuted
+
+    def test_right_mechanisms_are_not_refused(self):
+        """Each of 20 that attain their claim is refused with probability at most 1e-3."""
+        for seed in range(20):
+            freeze(Right(response, PureDP(1.0)), trials=4_000, seed=seed)
+
+
+class TestPower:
+    """A test says what it would catch, and warns if it could hardly have failed."""
+
+    def test_it_catches_what_it_says_nine_times_in_ten(self):
+        test = freeze(Right(response, PureDP(1.0)), trials=12_000, runs=2_000, seed=1)
+        odds = math.exp(test.detectable)
+
+        def leaks(data, size, rng):
+            return np.where(rng.random(size) < odds / (1.0 + odds), data[0], 1.0 - data[0])
+
+        assert 1.1 < test.detectable < 1.6
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PowerWarning)  # other odds are stale
+            caught = sum(test.check(Right(leaks, PureDP(1.0)), seed=seed).refuted for seed in range(100))
+        assert 80 <= caught <= 98  # others have a probability of 3e-3
+
+    def test_a_test_with_few_runs_warns(self):
+        test = freeze(count(1.0), trials=12_000, runs=200, seed=1)
+        with pytest.warns(PowerWarning, match="could hardly have failed: its runs do not show epsilon = 2 where 1-DP"):
+            assert not test.check(count(1.0), seed=1).refuted
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("mechanism", [count, sums])
+    def test_a_test_with_enough_runs_does_not(self, mechanism):
+        assert not freeze(mechanism(1.0), trials=12_000, seed=1).check(mechanism(1.0), seed=1).refuted
+
+
 def test_datasets_that_json_cannot_tell_are_given_again():
     pair = (np.zeros(3), np.array([0.0, 0.0, 1.0]))
 
     def total(data, rng):
         return data.sum() + rng.laplace(scale=0.5)  # of an array, not of a tuple
 
-    test = freeze(total, pair, epsilon=1.0, trials=4_000, seed=1)
+    test = freeze(total, pair, epsilon=1.0, trials=4_000, seed=1, incorrect=True)
     assert test.check(total, pair, seed=1).refuted
 
 
@@ -223,7 +270,9 @@ def test_absurd_numbers_take_neither_memory_nor_time(part, put, says, tmp_path):
 def test_the_command_writes_a_test(tmp_path, capsys):
     out = tmp_path / "witness.json"
     assert main(["freeze", "laplace", "--trials", "4000", "--seed", "1", "--out", str(out)]) == 0
-    assert "runs guessed right" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "runs guessed right" in printed
+    assert "would catch epsilon >= 1." in printed
     assert frozen.read(out).coordinates == 1
     assert main(["freeze", "--out", str(out)]) == 2
     assert "freeze needs one mechanism" in capsys.readouterr().err

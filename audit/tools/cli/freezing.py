@@ -23,6 +23,7 @@ def freeze_test(
     runs: int,
     false_alarm: float,
     seed: int | None,
+    incorrect: bool,
     quiet: bool,
     program: dict[str, Any],
     numbers: dict[str, float],
@@ -44,10 +45,12 @@ def freeze_test(
             raise AuditError(f"freeze takes one mechanism, and these are {len(entries)}; give one name.")
         mechanism, claim, pairs = entries[0].mechanism, entries[0].claim, None
     root, trials = entropy(seed), check_trials(trials, "--trials")
-    test = freeze(mechanism, pairs, claim=claim, trials=trials, seed=root, runs=runs, false_alarm=false_alarm)
+    asked: Any = {"trials": trials, "seed": root, "runs": runs, "false_alarm": false_alarm, "incorrect": incorrect}
+    test = freeze(mechanism, pairs, claim=claim, **asked)
     test.save(out)
     seen = test.learnt
     show = printer(quiet)
     show(f"{out}: {test.text}")
     show(f"{seen.correct:,} of {seen.runs:,} runs guessed right, {seen.wrong:,} wrong; seed {root}")
+    show(f"would {test.describe_detectable()}")
     return AS_EXPECTED

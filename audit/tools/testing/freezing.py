@@ -15,7 +15,7 @@ import numpy as np
 from epsaudit.audits.sequential import refuse_if_irrefutable
 from epsaudit.audits.spec import AuditSpec
 from epsaudit.bounds import betting
-from epsaudit.bounds.certificates import MembershipGame
+from epsaudit.bounds.certificates import Box, MembershipGame
 from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs
@@ -29,6 +29,7 @@ from epsaudit.running.streams import entropy
 from epsaudit.search import FALLBACK_WITNESS, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
 from epsaudit.search.scores import Monotone, PiecewiseRatio
 from epsaudit.search.selection import choice_rank
+from epsaudit.text import lower, percent
 from epsaudit.tools.testing.frozen import SPECIAL_VALUES, FrozenTest, IntervalEnds
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.events import Event, Region
@@ -36,6 +37,9 @@ from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.learnt import Additive
 from epsaudit.witnesses.parts import Coordinate, Value
 
+CONFIDENCE = 0.999
+"""[chosen] Confidence at which the runs that estimate the rates must not refute the claim. At 95 % one correct
+mechanism in twenty would be refused."""
 EXPECTED_SHARE = 0.1
 """The event is chosen for the largest predicted bound after this share of the runs of the test."""
 
@@ -51,14 +55,19 @@ def freeze(
     runs: int = 20_000,
     false_alarm: float = 1e-6,
     seed: int | None = None,
+    incorrect: bool = False,
 ) -> FrozenTest:
     """Choose the event and the bets of a frozen test for the first pair of datasets.
 
-    The mechanism may be correct, or an incorrect one that the test should catch. Half of the ``trials`` choose the
-    event and the rest estimate the rates of its guesses. The frozen test makes at most ``runs`` runs and refutes a
-    mechanism that satisfies the claim with probability at most ``false_alarm``. The other parameters are as in
-    `epsaudit.audit`. Raises `AuditError` if the outputs are neither numbers nor vectors of numbers of one length, or if
-    no event that tells the datasets apart can be written in a frozen test.
+    Half of the ``trials`` choose the event and the rest estimate the rates of its guesses. The frozen test makes at
+    most ``runs`` runs and refutes a mechanism that satisfies the claim with probability at most ``false_alarm``. The
+    other parameters are as in `epsaudit.audit`.
+
+    The mechanism must not be refuted by the runs that estimate the rates, at a confidence of 99.9 %. If it is known to
+    be incorrect, and the test is for its correct version, set ``incorrect`` to true.
+
+    Raises `AuditError` if the claim is refuted, if the outputs are neither numbers nor vectors of numbers of one
+    length, or if no event that tells the datasets apart can be written in a frozen test.
     """
     runs, false_alarm = whole_at_least(runs, 1, "runs"), fraction(false_alarm, "false_alarm", open_below=True)
     spec = AuditSpec.of(mechanism, pairs, claim=claim_given(claim, epsilon, delta), trials=trials)
@@ -107,8 +116,21 @@ def freeze(
         learnt=Counts.of_outcomes(0, 0, 0),
     )
     on_x, on_x_prime = (test.guesses(side) for side in learning.draw(0, size, 1))
-    correct, wrong = (int(np.sum(on_x == sign) + np.sum(on_x_prime == -sign)) for sign in (1, -1))
-    return dataclasses.replace(test, learnt=Counts.of_outcomes(2 * size, correct, wrong))
+    cells = [int(np.sum(side == sign)) for sign in (1, -1) for side in (on_x, on_x_prime)]
+    counts = dataclasses.replace(Counts(size, size, *cells), events=test.events)
+    if not incorrect and (bound := _lower_bound(claim, counts)) > claim.parameter:
+        raise AuditError(
+            f"The runs from which {name} would be frozen refute it already: {claim.symbol} >= {lower(bound)} at "
+            f"{percent(CONFIDENCE)} confidence, where {claim} is claimed. Correct it first, or say by incorrect=True, "
+            "or --incorrect, that it is known to be incorrect and the test is for its correct version."
+        )
+    return dataclasses.replace(test, learnt=Counts.of_outcomes(2 * size, int(counts.correct), int(counts.wrong)))
+
+
+def _lower_bound(claim: Claim, counts: Counts) -> float:
+    """Return a lower bound on the parameter of a claim: the better one of both events, each at half the error."""
+    each = 1.0 - (1.0 - CONFIDENCE) / 2.0
+    return max(float(Box(event).parameter(claim, counts, each)) for event in ("x", "x_prime"))
 
 
 def _write_terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:

@@ -7,6 +7,7 @@ The test is valid for every mechanism, because everything was chosen before its 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import time
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit import codec
+from epsaudit.audits.sequential.record import SeenWitness, detectable, with_half_noise
 from epsaudit.audits.spec import AuditSpec
 from epsaudit.bounds import betting
 from epsaudit.bounds.counts import Counts
@@ -47,6 +49,9 @@ STALE_DISTANCE = 5.0
 number of standard errors."""
 LOOK_INTERVAL = 64
 """Number of runs between two comparisons of the wealth with its threshold."""
+MIN_DETECTABLE = 0.1
+"""A check warns if it could not have detected that half of the noise is missing. For claims near 0, it need only be
+able to detect this value of the parameter, as in `epsaudit.audits.sequential.record`."""
 PLACES_OF_GUESSES = np.array([2, 0, 1])
 """The number of a guess in `Counts.of_cells`, at the index 0 for no guess, 1 for x and -1 for x'."""
 SPECIAL_VALUES = ("below", "above", "missing")
@@ -83,10 +88,22 @@ class Verdict:
 
     @property
     def doubt(self) -> str:
-        """Warning for a test that passed although it is stale or ended before its number of runs; otherwise ''."""
-        if not self.refuted and self.runs < self.test.runs:
+        """Warning for a test that passed, or '': it is stale, had no time for its runs, or could hardly have failed."""
+        if self.refuted:
+            return ""
+        if self.runs < self.test.runs:
             return f"{self}; no time for {self.test.runs:,} runs"
-        return str(self) if self.stale else ""
+        if self.stale:
+            return str(self)
+        claim = self.test.claim
+        smallest = max(with_half_noise(claim) * claim.parameter, MIN_DETECTABLE)
+        if self.test.detectable is not None and self.test.detectable <= smallest:
+            return ""
+        return (
+            f"{self}; it could hardly have failed: its runs do not show {claim.symbol} = {smallest:.4g} where {claim} "
+            f"is claimed. It would {self.test.describe_detectable()}. Freeze it with more runs, or with a more telling "
+            "pair"
+        )
 
     def __str__(self) -> str:
         how = "refuted after" if self.refuted else "not refuted by"
@@ -129,6 +146,28 @@ class FrozenTest:
     def events(self) -> int:
         """Number of datasets that the test can guess, 1 or 2."""
         return (len(self.guess_x) > 0) + (len(self.guess_x_prime) > 0)
+
+    @property
+    def claim(self) -> PureDP | ApproxDP:
+        """The claim at the point that is tested."""
+        return ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
+
+    @functools.cached_property
+    def detectable(self) -> float | None:
+        """The least epsilon that the test would catch 9 times in 10, if it is attained on the events of the test.
+
+        The events are assumed to be as common as when the test was frozen. None if the epsilon exceeds four times that
+        of the claim.
+        """
+        learnt = dataclasses.replace(self.learnt, events=self.events)
+        return detectable(self.claim, [SeenWitness(None, learnt)], self.runs, -math.log(self.false_alarm))
+
+    def describe_detectable(self) -> str:
+        """Return what the test would catch as the end of a sentence."""
+        if self.detectable is None:
+            return f"not catch epsilon = {4 * self.epsilon:.4g} by these events in {self.runs:,} runs"
+        least = math.ceil(self.detectable * 1000 - 1e-9) / 1000
+        return f"catch epsilon >= {least:.4g} on these events 9 times in 10, in {self.runs:,} runs"
 
     def guesses(self, outputs: Outputs) -> NDArray[np.int8]:
         """Return 1 for each output that is a guess for x, -1 for x' and 0 for no guess; shape (size,).
@@ -209,8 +248,7 @@ class FrozenTest:
             if pairs is not None
             else [(with_tuples(decode_dataset(self.x)), with_tuples(decode_dataset(self.x_prime)))]
         )
-        claim = ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
-        spec = AuditSpec.of(mechanism, pairs, claim=claim)
+        spec = AuditSpec.of(mechanism, pairs, claim=self.claim)
         runs = Runs(spec, entropy(seed), n_jobs=1)
         sides, started, first = runs.laws[0], time.monotonic(), list[Outputs]()
         counts, block, refuted = Counts(0, 0, 0, 0, 0, 0, events=self.events), 0, False

@@ -24,9 +24,6 @@ from epsaudit.tools.reporting.tables import describe_pair
 from epsaudit.tools.testing import frozen
 from epsaudit.tools.testing.terms import Terms
 
-MIN_DETECTABLE = 0.1
-"""A check warns if it could not have detected that half of the noise is missing. For claims near 0, it need only be
-able to detect this value of the parameter, as in `epsaudit.audits.sequential.record`."""
 SHRINKING_SECONDS = 5.0
 """[chosen] Time limit in seconds for a failing check to look for a simpler pair of its strategy."""
 
@@ -90,7 +87,7 @@ def audit_outcome(
         ("seed", f"{terms.seed}, from the test's name{'' if result.reproducible else '; not reproducible'}"),
         ("versions", _versions(result.provenance)),
     ]
-    smallest = max(with_half_noise(result.claim) * result.proven, MIN_DETECTABLE)
+    smallest = max(with_half_noise(result.claim) * result.proven, frozen.MIN_DETECTABLE)
     seen = result.detectable is not None and result.detectable <= smallest  # by events as frequent as the observed ones
     doubt = (
         f"The check of {result.mechanism} passed, but could hardly have failed: {result.runs:,} runs{in_time} do not "
