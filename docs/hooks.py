@@ -1,16 +1,16 @@
 """Hooks that mkdocs calls while it builds the site.
 
-They create the page of constants from the source code, copy the files of results/ to which pages link, and convert
-formulas into MathML, which browsers display without a script.
+They name the version and the repository, create the page of constants from the source code, take in the changelog and
+other files of the top folder and the files of results/ to which pages link, and convert formulas.
 """
 
-import html
 import re
 import shutil
+import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
-from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
@@ -18,10 +18,12 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 import constants  # noqa: E402  # the line above adds the folder to the import path
+import formulas  # noqa: E402
 
-FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 INCLUDED = re.compile(r"^<!-- include: (results/\S+) -->$", re.MULTILINE)
 RESULT = re.compile(r"\]\(((?:\.\./)+)(results/[^)\s]+)\)")
+FROM_TOP_FOLDER = {name: f"{name.lower()}.md" for name in ("CHANGELOG", "SECURITY", "CONTRIBUTING")}
+"""Files of the top folder that are pages of the site, without their ending, and the names of the pages."""
 
 
 def on_startup(command: str, dirty: bool) -> None:
@@ -36,9 +38,33 @@ def on_startup(command: str, dirty: bool) -> None:
         (package / source.name).symlink_to(source)
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the version beside the name of the site, and the address of the repository into every page."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    config.site_name = f"{config.site_name} {project['version']}"
+    config.repo_url = project.get("urls", {}).get("Repository") or repository_address(ROOT)
+    config.repo_name = config.repo_url and config.repo_url.partition("://")[2].partition("/")[2]
+    return config
+
+
+def repository_address(folder: Path) -> str | None:
+    """Return the web address of the repository from which a folder was cloned, or None if there is none.
+
+    Addresses for ssh, such as ``git@example.org:owner/name.git``, become addresses for a browser.
+    """
+    if shutil.which("git") is None:
+        return None
+    command = ["git", "-C", str(folder), "remote", "get-url", "origin"]
+    origin = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    web = re.fullmatch(r"(?:https?://|ssh://)?(?:[^@/]+@)?([\w.-]+\.\w+)(?::\d+)?[:/](.+?)(?:\.git)?/?", origin)
+    return f"https://{web[1]}/{web[2]}" if web else None
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated page of constants, and the files of results/ to which pages link."""
+    """Add the generated page of constants, pages from the top folder, and the files of results/ to which pages link."""
     files.append(File.generated(config, "reference/constants.md", content=constants.page()))
+    for name, page in FROM_TOP_FOLDER.items():
+        files.append(File.generated(config, page, content=from_top_folder(name)))
     wanted = {
         match[2]
         for page in files.documentation_pages()
@@ -52,6 +78,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def from_top_folder(name: str) -> str:
+    """Return the content of a Markdown file of the top folder, with links that lead to pages of the site."""
+    content = (ROOT / f"{name}.md").read_text(encoding="utf-8")
+    for other, page in FROM_TOP_FOLDER.items():
+        content = content.replace(f"]({other}.md", f"]({page}")
+    return content.replace("](docs/", "](")
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Insert the results that a page includes, and change its links to results/ so that they lead to the copied files.
 
@@ -63,15 +97,4 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Convert the formulas of a page into MathML."""
-    return FORMULA.sub(_mathml, content)
-
-
-def _mathml(match: re.Match[str]) -> str:
-    """Return the MathML of one formula.
-
-    A prime is written as a character and not as a superscript. The character is raised already, and fonts that are not
-    designed for formulas would raise a superscript prime too far.
-    """
-    source = re.sub(r"(\\[A-Za-z]+|[A-Za-z])'", r"{\1′}", html.unescape(match[2]))
-    formula = convert(source, display="block" if match[1] == "div" else "inline")
-    return re.sub(r"<mi>(&#x02032;|′)</mi>|<mo>(&#x02032;|′)</mo>", '<mo lspace="0" rspace="0">′</mo>', formula)
+    return formulas.replace_formulas(content)

@@ -7,6 +7,7 @@ another at full speed. Results do not depend on it; tests that are about workers
 """
 
 import os
+import shutil
 import signal
 import sys
 
@@ -34,3 +35,36 @@ def pytest_runtest_protocol(item):
         if "/pytest-of-" in (getattr(sys.modules[name], "__file__", None) or ""):
             del sys.modules[name]
     return result
+
+
+SWITCHES = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def browser_path():
+    return next(
+        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    )
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = browser_path()
+    if path is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI must have a Chromium: .ci/run installs Debian's.")
+        pytest.skip("no Chromium is installed: pages are checked as text only")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=SWITCHES)
+        yield launched
+        launched.close()

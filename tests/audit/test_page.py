@@ -2,9 +2,7 @@
 
 import dataclasses
 import math
-import os
 import re
-import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -18,16 +16,6 @@ from epsaudit.text import lower
 from epsaudit.tools.reporting import page
 from epsaudit.witnesses.events import Region, Witness
 
-SWITCHES = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 ATTACKS = [
     "<script>document.title = 'owned'</script>",
     '"><img src="https://example.invalid/x" onerror="document.title = \'owned\'">',
@@ -36,12 +24,6 @@ ATTACKS = [
     "a\u202egnp.exe",
     "javascript:document.title='owned'",
 ]
-
-
-def browser_path():
-    return next(
-        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-    )
 
 
 @pytest.fixture(scope="module")
@@ -73,21 +55,6 @@ def strange(results):
         )
         for attack in ATTACKS
     ]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = browser_path()
-    if path is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("CI must have a Chromium: .ci/run installs Debian's.")
-        pytest.skip("no Chromium is installed: the page is checked as text only")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=SWITCHES)
-        yield launched
-        launched.close()
 
 
 @pytest.fixture
