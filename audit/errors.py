@@ -10,6 +10,7 @@ import difflib
 import functools
 import math
 import re
+import sys
 import sysconfig
 import traceback
 import warnings
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 PACKAGE, STDLIB = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 EXTRAS = {
@@ -268,6 +269,15 @@ def install_hint(extra: str) -> str:
     elif url:
         source += f" @ {url}"
     return f"pip install {flag}{shlex.quote(source)}"
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Give a warning that names the line outside of epsaudit that called it."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "epsaudit":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def left_out(what: str, why: object, category: type[LeftOut] = LeftOut) -> None:

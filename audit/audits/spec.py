@@ -14,7 +14,7 @@ import numpy as np
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.datasets import are_equal, refuse_if_consumed
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of
-from epsaudit.data.pairs import list_pairs
+from epsaudit.data.pairs import list_pairs, warn_of_strings
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.running.checkpoint import Identity
 from epsaudit.running.functions import mechanism_of
@@ -127,6 +127,7 @@ def check_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
             raise AuditError(f"Both datasets of the pair {pair} are the same, so that nothing could tell them apart.")
         if adjacency is not None:
             adjacency.check(pair)
+    warn_of_strings(found)
     return found
 
 

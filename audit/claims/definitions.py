@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from epsaudit.claims.conversions import (
     roots,
 )
 from epsaudit.codec import Tagged
-from epsaudit.errors import AuditError, finite_at_least, fraction
+from epsaudit.errors import AuditError, finite_at_least, fraction, warn_caller
 
 Expected = Literal["consistent", "violated"]
 """The verdict of an audit about a claim, or the verdict that theory predicts."""
@@ -488,7 +487,7 @@ def claim_from_numbers(numbers: Mapping[str, float]) -> Claim | None:
     kind = next((kind for names, kind in CLAIMS.items() if set(names) == set(numbers)), None)
     made = kind(**numbers) if kind else None
     if isinstance(made, ApproxDP) and made.delta > max(0.1, made.epsilon):
-        warnings.warn(f"epsilon is {made.epsilon:g} and delta {made.delta:g}: they may be swapped.", stacklevel=3)
+        warn_caller(f"epsilon is {made.epsilon:g} and delta {made.delta:g}: they may be swapped.")
     return made
 
 

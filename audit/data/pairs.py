@@ -8,7 +8,19 @@ from typing import Any
 from epsaudit.data.candidates import common_relation, drawn
 from epsaudit.data.neighbours import HOW_TO_WRITE_PAIRS, Adjacency, DatasetPair, is_strategy, pair_of
 from epsaudit.data.records import shorten
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, warn_caller
+
+
+def warn_of_strings(pairs: Iterable[DatasetPair]) -> None:
+    """Warn if a dataset is a string, which a function takes for a list of characters."""
+    for pair in pairs:
+        if isinstance(pair.x, str) or isinstance(pair.x_prime, str):
+            lists = " and ".join(f"[{one!r}]" if isinstance(one, str) else repr(one) for one in (pair.x, pair.x_prime))
+            warn_caller(
+                f"The datasets {shorten(pair.x)} and {shorten(pair.x_prime)} are text, whose records are its "
+                f"characters. If each text is one record, write {lists}."
+            )
+            return
 
 
 def list_pairs(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, bound_above, trace
+from epsaudit.tools.testing.freezing import freeze
 
 PAIR = DatasetPair(0, 1)
 
@@ -98,10 +99,63 @@ def test_one_pair_that_runs_is_enough(how):
     assert not how(lambda data, rng: 1 / (data < 2), 600, [DatasetPair(2, 3), PAIR]).violates_claim
 
 
-@pytest.mark.parametrize("audited", [audit, audit_sequentially])
-def test_a_forgotten_return_is_named(audited):
-    def forgets(data, rng):
+def forgets(data, rng):
+    rng.laplace()
+
+
+def sometimes_none(data, rng):
+    """Release a count that is large enough; this is 1-DP."""
+    count = len(data) + rng.laplace()
+    return count if count > 3.0 else None
+
+
+class Forgets:
+    def __call__(self, data, rng):
         rng.laplace()
 
-    with pytest.raises(AuditError, match="forgets returned None in every run; is a return missing"):
-        audited(forgets, [([1], [1, 2])], epsilon=1.0, trials=2_000, seed=1)
+
+LISTS = ([1], [1, 2])
+WAYS = {
+    "audit": lambda function: audit(function, LISTS, epsilon=1.0, trials=2_000, seed=1),
+    "audit of few runs": lambda function: audit(function, LISTS, epsilon=1.0, trials=100, seed=1),
+    "audit_sequentially": lambda function: audit_sequentially(function, LISTS, epsilon=1.0, trials=2_000, seed=1),
+    "fresh": lambda function: audit(fresh=lambda: function, pairs=LISTS, epsilon=1.0, trials=2_000, seed=1),
+    "trace": lambda function: trace(function, LISTS, claim=PureDP(1.0)),
+    "bound_above": lambda function: bound_above(function, LISTS, claim=PureDP(1.0)),
+    "freeze": lambda function: freeze(function, LISTS, epsilon=1.0, trials=2_000, seed=1),
+}
+
+
+@pytest.mark.parametrize("function", [forgets, Forgets()])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_forgotten_return_is_named(way, function):
+    with pytest.raises(AuditError, match=r"returned None in every run; is a return missing\?"):
+        way(function)
+
+
+@pytest.mark.parametrize("way", [WAYS[name] for name in ("audit", "audit_sequentially", "trace", "bound_above")])
+def test_none_in_some_runs_is_an_output(way):
+    way(sometimes_none)
+
+
+def count(data, rng):
+    return len(data) + rng.laplace()
+
+
+WAYS_OF_PAIRS = {
+    "audit": lambda pair: audit(count, pair, epsilon=1.0, trials=2_000, seed=1),
+    "trace": lambda pair: trace(count, pair, claim=PureDP(1.0)),
+    "bound_above": lambda pair: bound_above(count, pair, claim=PureDP(2.0)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_OF_PAIRS.values(), ids=WAYS_OF_PAIRS)
+def test_text_for_a_dataset_gives_a_warning_with_the_list_form(way):
+    with pytest.warns(UserWarning, match=r"are text, whose records .* write \['ann'\] and \['bobby'\]\.$") as told:
+        way(("ann", "bobby"))
+    assert [one.filename for one in told if one.category is UserWarning] == [__file__]
+
+
+@pytest.mark.filterwarnings("error")
+def test_lists_of_text_give_no_warning():
+    WAYS_OF_PAIRS["audit"]((["ann"], ["ann", "bob"]))

@@ -118,7 +118,8 @@ def hunt(
     if found.interrupted:
         return INTERRUPTED
     if not found.audits and not found.refuted:  # then the hunt shows nothing
-        raise AuditError(f"Nothing was audited: {next((one.failure for one in found.attempts), 'out of time')}.")
+        why = next((one.failure for one in found.attempts), "out of time")
+        raise AuditError(f"Nothing was audited: {why}{'' if why.endswith(('.', '?', '!')) else '.'}")
     return SURPRISED if found.refuted else AS_EXPECTED
 
 

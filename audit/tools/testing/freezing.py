@@ -75,7 +75,7 @@ def freeze(
     name, claim, pair = spec.mechanism.name, spec.claim, spec.pairs[0]
     refuse_if_irrefutable(claim)
     size = spec.trials // 4
-    outputs = learning.draw(0, size, 0)
+    outputs = learning.train(0, size, 0)
     coordinates = [int(np.prod(one.shape[1:])) for one in outputs]
     if not all(one.dtype == np.float64 for one in outputs) or coordinates[0] != coordinates[1]:
         shown = next((one for one in outputs if one.dtype != np.float64), outputs[0])

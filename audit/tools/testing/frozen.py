@@ -11,7 +11,6 @@ import functools
 import json
 import math
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ from epsaudit.bounds.counts import Counts
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, PureDP
 from epsaudit.data.neighbours import Pairs
-from epsaudit.errors import AuditError, PowerWarning, clipped, seconds_of
+from epsaudit.errors import AuditError, PowerWarning, clipped, seconds_of, warn_caller
 from epsaudit.outputs.arrays import Outputs, values_of
 from epsaudit.outputs.json_form import output_from_json
 from epsaudit.outputs.normal_form import Array, to_float
@@ -237,7 +236,7 @@ class FrozenTest:
         """
         verdict = self.count(mechanism, pairs, seed=seed, seconds=seconds)
         if verdict.doubt:
-            warnings.warn(verdict.doubt, PowerWarning, stacklevel=2)
+            warn_caller(verdict.doubt, PowerWarning)
         return verdict
 
     def count(self, mechanism: Any, pairs: Pairs | None, *, seed: int | None, seconds: float | None) -> Verdict:

@@ -20,6 +20,7 @@ from epsaudit.audits.sequential import audit_sequentially
 from epsaudit.audits.spec import check_trials
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
+from epsaudit.data.pairs import warn_of_strings
 from epsaudit.errors import AuditError
 from epsaudit.running.functions import mechanism_of
 from epsaudit.running.protocols import Mechanism, is_claim
@@ -89,6 +90,7 @@ def trace(
     ('a parameter depends on private data', "laplace noise has scale 0.5 on x, 0.333333 on x'")
     """
     asked, both, max_runs = mechanism_of(function, adjacency), pair_of(pair), check_trials(trials)
+    warn_of_strings([both])
     claim = claim if claim is not None else asked.claim
     if claim is not None:
         is_claim(claim, "the function")

@@ -17,7 +17,12 @@ from epsaudit.tools.tracing.listening import np
 from epsaudit.tools.tracing.recorder import Recorder
 from epsaudit.tools.tracing.replacement import replace_samplers
 from epsaudit.tools.tracing.replay import record_and_replay
-from epsaudit.tools.tracing.runs import Call, run_once
+from epsaudit.tools.tracing.runs import RAISES, Call, run_once
+
+NOTHING = {RAISES: None, "": None}
+"""The parts of an output that is None."""
+RUNS_OF_NONE = 64
+"""[chosen] Further runs of a function that returned None on both datasets, as many as an audit of few runs makes."""
 
 
 def trace_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
@@ -46,10 +51,26 @@ def trace_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
     for x, x_prime in pairs:
         try:
             answer: Any = record_and_replay(call, x, x_prime, **settings)
+            if _returns_nothing(call, (x, x_prime), answer, settings["seed"]):
+                answers.send_bytes(json.dumps("The function returned None in every run; is a return missing?").encode())
+                continue
             answer["aligned"] = _runs_to_align(call, (x, x_prime), answer, settings, repeats)
         except Exception as error:  # a dataset that cannot be copied
             answer = f"The function cannot be traced: {type(error).__name__}: {error}."
         answers.send_bytes(json.dumps(answer).encode())
+
+
+def _returns_nothing(call: Call, pair: Any, trace: Any, seed: int) -> bool:
+    """Return whether both runs of a trace, and further runs on both datasets, returned None.
+
+    A function that only states events to an accountant need not return anything.
+    """
+    states = any(event["kind"] == "event" for event in trace["events"])
+    if states or any(trace[side]["leaves"] != NOTHING for side in ("outcome", "outcome_prime")):
+        return False
+    both = [pickle.dumps(one, -1) for one in pair]
+    runs = (run_once(call, both[number % 2], Recorder(None, ()), seed + 1 + number) for number in range(RUNS_OF_NONE))
+    return all(one["leaves"] == NOTHING for one in runs)
 
 
 def _repeats_first_run(call: Call, data: bytes, first: Any) -> bool:

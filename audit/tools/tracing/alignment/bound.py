@@ -13,6 +13,7 @@ import numpy as np
 
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
+from epsaudit.data.pairs import warn_of_strings
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.running.functions import mechanism_of
 from epsaudit.running.protocols import Mechanism, is_claim
@@ -219,6 +220,7 @@ def bound_above(
     count: at most epsilon 1.000, certain (1 path)
     """
     listed = [pair_of(one) for one in (pairs if isinstance(pairs, list) else [pairs])]
+    warn_of_strings(listed)
     asked = mechanism_of(function, adjacency)
     how: dict[str, Any] = {"runs": runs, "confidence": confidence, "seed": seed, "n_jobs": n_jobs, "timeout": timeout}
     found = bound_each(asked, listed, claim, **how)
@@ -390,10 +392,15 @@ class PairBound:
         return not exceeds(self.claim, value)
 
     def _check_repeats(self) -> None:
-        """Raise `Parted` if draws are not random, or if anything but draws decides what a run does."""
+        """Raise `Parted` if draws are not random, or if anything but draws decides what a run does.
+
+        Raise `AuditError` if all runs returned None.
+        """
+        returned_none = True
         for side, dataset in zip(self.watched, (self.pair.x, self.pair.x_prime), strict=True):
             seeds = range(self.seed, self.seed + GENUINE_RUNS)
             genuine = [runner(self.call, dataset, seed)(GenuineRun(seed)) for seed in seeds]
+            returned_none &= all(one.output is None for one in genuine)
             require_random_draws(genuine)
             self.known_exceptions |= exceptions_of(genuine)
             for number in range(CHECKED_REPEATS):
@@ -406,6 +413,8 @@ class PairBound:
                     raise Parted("equal draws gave another output: not all randomness is recorded")
             for one in genuine:
                 require_same_output(one, side)
+        if returned_none:
+            raise AuditError(f"{self.name} returned None in every run; is a return missing?")
 
     def _certain_by_paths(self, equal: bool = False) -> CertainBound | None:
         try:
