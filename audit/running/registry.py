@@ -23,8 +23,17 @@ import cloudpickle
 from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.data.records import shorten
-from epsaudit.errors import AuditError, LeftOut, MissingExtraError, OwnCodeError, Unusable, left_out, suggest_name
-from epsaudit.running.functions import FunctionMechanism, called
+from epsaudit.errors import (
+    AuditError,
+    LeftOut,
+    MissingExtraError,
+    OwnCodeError,
+    Unusable,
+    left_out,
+    suggest_name,
+    with_article,
+)
+from epsaudit.running.functions import FunctionMechanism, called, mechanism_of
 from epsaudit.running.protocols import Mechanism
 
 
@@ -149,7 +158,7 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
     entries: dict[str, Entry] = {}
     for name in names:
         if ":" in name:
-            entry = _own(name, by_value)
+            entry = own_entry(name, by_value)
             if entry.name in entries:  # two entries have the same name: use the name that was typed
                 entry = dataclasses.replace(entry, name=name)
             entries[entry.name] = entry
@@ -170,7 +179,8 @@ def own_object(name: str, by_value: bool = False) -> Any:
     folder = os.getcwd()
     if module_name.endswith(".py"):
         if not os.path.isfile(module_name):
-            raise AuditError(f"There is no file {module_name!r} for {name!r}; give FILE.py:object.")
+            hint = suggest_name(module_name, map(str, Path(os.path.dirname(module_name)).glob("*.py")))
+            raise AuditError(f"There is no file {module_name!r} for {name!r}; give FILE.py:object.{hint}")
         folder, file = os.path.split(os.path.abspath(module_name))
         module_name = file.removesuffix(".py")
     if not all(part.isidentifier() for part in [*module_name.split("."), *path.split(".")]):
@@ -180,17 +190,18 @@ def own_object(name: str, by_value: bool = False) -> Any:
         found: Any = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
-            raise AuditError(f"There is no module {error.name!r} for {name!r}; give package.module:object.") from None
+            hint = suggest_name(module_name, [file.stem for file in Path(folder).glob("*.py")])
+            said = f"There is no module {error.name!r} for {name!r}; give package.module:object.{hint}"
+            raise AuditError(said) from None
         raise OwnCodeError(f"{module_name} cannot be imported: it raised {type(error).__name__}: {error}.") from error
     if by_value:
         cloudpickle.register_pickle_by_value(found)
     for part in path.split("."):
         if not hasattr(found, part):
             there = getattr(found, "__dict__", {})
-            mechanisms = [known for known, value in there.items() if isinstance(value, (Entry, Mechanism))]
-            raise AuditError(
-                f"{module_name} has no {path!r}.{suggest_name(part, mechanisms)} Give package.module:object."
-            )
+            auditable = [known for known, value in there.items() if isinstance(value, Entry) or callable(value)]
+            hint = suggest_name(part, auditable) or " Give package.module:object."
+            raise AuditError(f"{module_name} has no {path!r}.{hint}")
         found = getattr(found, part)
     return found
 
@@ -204,18 +215,35 @@ def library(name: str) -> Library:
     return known[name]
 
 
-def _own(name: str, by_value: bool) -> Entry:
-    """Return the entry for an object of the user's; raise `AuditError` if it is no mechanism with a claim."""
+def own_entry(
+    name: str,
+    by_value: bool = False,
+    *,
+    pairs: Sequence[DatasetPair] = (),
+    claim: Claim | None = None,
+    fresh: bool = False,
+) -> Entry:
+    """Return the entry for an object of the user's: an `Entry`, a mechanism, or a function with pairs and a claim.
+
+    ``pairs`` and ``claim`` replace those of a mechanism. With ``fresh`` the object is called without arguments before
+    every run, and returns the function. Raises `AuditError` if the object cannot be audited.
+    """
     found = own_object(name, by_value)
     if isinstance(found, Entry):
-        return found
-    if not isinstance(found, Mechanism):
-        by = "wrap a function by epsaudit.black_box or epsaudit.vectorized"
-        raise AuditError(f"{name!r} is of type {type(found).__name__}, not a mechanism; {by}.")
-    if not isinstance(found.claim, Claim):
-        raise AuditError(f"{name!r} has no claim to audit; give it one, for instance claim=PureDP(1.0).")
-    named = not isinstance(found, FunctionMechanism) or found.name != called(found.function)
-    return Entry(found.name if named else name, found, found.claim, expected=None)
+        return dataclasses.replace(found, pairs=pairs or found.pairs, claim=claim or found.claim)
+    is_mechanism = isinstance(found, Mechanism) and not isinstance(found, type)
+    if not is_mechanism and not callable(found):
+        raise AuditError(f"{name!r} is of type {type(found).__name__}; it must be a mechanism, or a function.")
+    if not is_mechanism and not pairs:
+        raise AuditError(
+            f"{name!r} is {with_article(type(found).__name__)} without datasets; give two neighbouring ones, such as "
+            f"""--pair '["ann"]' '["ann", "bob"]', or make a mechanism of it by epsaudit.black_box."""
+        )
+    mechanism = mechanism_of(None, fresh=found) if fresh else mechanism_of(found)
+    if (claim := claim or mechanism.claim) is None or not isinstance(claim, Claim):
+        raise AuditError(f"{name!r} has no claim to audit; give one, such as --epsilon 1, or claim=PureDP(1.0).")
+    named = is_mechanism and (not isinstance(mechanism, FunctionMechanism) or mechanism.name != called(found.function))
+    return Entry(mechanism.name if named else name, mechanism, claim, pairs or None, expected=None)
 
 
 def entry_of(name: str) -> Entry | None:

@@ -87,6 +87,52 @@ class TestBadInput:
         assert not (own / "new").exists()
 
 
+FUNCTIONS = """
+def right(data, rng):
+    return len(data) + rng.laplace()
+
+def half(data, rng):
+    data.append(0)  # a list, as in JSON
+    return len(data) + rng.laplace(scale=0.5)
+
+def make():
+    return right
+"""
+CASE = ["--pair", '["a"]', '["a", "b"]', "--epsilon", "1", "--trials", "4000", "--seed", "1"]
+
+
+class TestOwnFunctions:
+    """A function needs no wrapper: --pair and a claim make an audit of it."""
+
+    @pytest.fixture(autouse=True)
+    def here(self, tmp_path, monkeypatch):
+        (tmp_path / "plain.py").write_text(FUNCTIONS)
+        monkeypatch.chdir(tmp_path)
+
+    @pytest.mark.parametrize("name", ["plain.py:right", "plain:right"])
+    def test_a_sound_one(self, name, capsys):
+        assert main(["audit", name, *CASE]) == AS_EXPECTED
+        printed = capsys.readouterr().out
+        assert f"{name}: 1-DP claimed" in printed
+        assert "pair       ['a'] against ['a', 'b']" in printed
+
+    def test_one_that_leaks_and_a_sound_one(self, capsys):
+        assert main(["audit", "plain.py:half", "plain.py:right", *CASE]) == SURPRISED
+        assert "2 audits: 1 violated, 1 consistent" in capsys.readouterr().out
+
+    def test_what_makes_the_function(self, capsys):
+        assert main(["audit", "plain.py:make", "--fresh", *CASE]) == AS_EXPECTED
+
+    def test_a_mechanism_may_get_another_claim(self, own, capsys):
+        assert main(["audit", "mine:sound", "--epsilon", "0.1", "--trials", "4000", "--seed", "1"]) == SURPRISED
+        assert "0.1-DP claimed" in capsys.readouterr().out
+
+    def test_it_is_run_again_by_verify(self, capsys):
+        assert main(["audit", "plain.py:right", *CASE, "--out", "results"]) == AS_EXPECTED
+        assert main(["verify", "results/audit.json", "--rerun", "--run"]) == AS_EXPECTED
+        assert "run again from seed 1: as stored" in capsys.readouterr().out
+
+
 class TestInterruption:
     def test_finished_audits_are_kept(self, tmp_path, capsys, monkeypatch):
         from epsaudit.audits import suite

@@ -103,7 +103,6 @@ NUMBERS = [
     ("--jobs 0", "--jobs is 0"),
     ("--timeout -1", "--timeout is -1.0"),
     ("--epsilon x", "'x' is not a valid float"),
-    ("--pair 1 2", "are only for --command"),
     ("--out mine.py", "cannot be written"),
     ("--out /proc/nowhere", "cannot be written"),
     ("--checkpoint .", "is not a file; give one"),
@@ -127,8 +126,15 @@ NAMES = [
     ("nowhere.py:sound", "There is no file 'nowhere.py' for 'nowhere.py:sound'"),
     ("mine:soand", "mine has no 'soand'. Did you mean 'sound'?"),
     ("nowhere:thing", "There is no module 'nowhere'"),
-    ("mine:number", "'mine:number' is of type int, not a mechanism"),
-    ("mine:a_function", "not a mechanism; wrap a function by epsaudit.black_box"),
+    ("mine:number", "'mine:number' is of type int; it must be a mechanism, or a function"),
+    ("mine:a_function", "is a builtin_function_or_method without datasets; give two neighbouring ones, such as --pair"),
+    ("mine:a_function --pair 0 1", "'mine:a_function' has no claim to audit; give one, such as --epsilon 1"),
+    ("laplace --pair 1 2", "registered mechanisms have their own"),
+    ("laplace --epsilon 2", "registered mechanisms have their own"),
+    ("--epsilon 2", "registered mechanisms have their own"),
+    ("mime:sound", "There is no module 'mime' for 'mime:sound'; give package.module:object. Did you mean 'mine'?"),
+    ("mime.py:sound", "Did you mean 'mine.py'"),
+    ("mine:a_functoin", "Did you mean 'a_function'?"),
     ("mine:claimless", "has no claim to audit"),
     ("mine:pairless", "pairs"),
 ]
@@ -136,7 +142,7 @@ NAMES = [
 
 @pytest.mark.parametrize(("name", "says"), NAMES, ids=[name for name, _ in NAMES])
 def test_names_of_audit(name, says, here, capsys):
-    refuse(["audit", name, "--trials", "1000"], capsys, BAD_INPUT, says)
+    refuse(["audit", *name.split(), "--trials", "1000"], capsys, BAD_INPUT, says)
 
 
 OWN = [

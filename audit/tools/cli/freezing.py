@@ -8,11 +8,9 @@ from typing import Any
 from epsaudit.audits.spec import check_trials
 from epsaudit.errors import AuditError
 from epsaudit.running.files import refuse_unwritable
-from epsaudit.running.programs import with_tuples
-from epsaudit.running.registry import own_object
 from epsaudit.running.streams import entropy
 from epsaudit.tools.cli import AS_EXPECTED, Words, printer
-from epsaudit.tools.cli.targets import read_entries, read_pairs, required_claim
+from epsaudit.tools.cli.targets import read_entries
 
 
 def freeze_test(
@@ -34,16 +32,10 @@ def freeze_test(
     refuse_unwritable(out)
     if not names and "program" not in program:
         raise AuditError("freeze needs one mechanism: a name, package.module:object, or --command.")
-    given = program["pair"] or numbers
-    mechanism: Any
-    if "program" not in program and given and len(names) == 1 and ":" in names[0]:  # an object that is not registered
-        mechanism, pairs = own_object(names[0]), read_pairs(program["pair"], with_tuples) or None
-        claim = required_claim(numbers, names[0]) if numbers else None
-    else:
-        entries = read_entries(names, numbers=numbers, **program)
-        if len(entries) != 1:
-            raise AuditError(f"freeze takes one mechanism, and these are {len(entries)}; give one name.")
-        mechanism, claim, pairs = entries[0].mechanism, entries[0].claim, None
+    entries = read_entries(names, numbers=numbers, **program)
+    if len(entries) != 1:
+        raise AuditError(f"freeze takes one mechanism, and these are {len(entries)}; give one name.")
+    mechanism, claim, pairs = entries[0].mechanism, entries[0].claim, entries[0].pairs
     root, trials = entropy(seed), check_trials(trials, "--trials")
     asked: Any = {"trials": trials, "seed": root, "runs": runs, "false_alarm": false_alarm, "incorrect": incorrect}
     test = freeze(mechanism, pairs, claim=claim, **asked)

@@ -9,7 +9,7 @@ from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.running.programs import command, with_tuples
-from epsaudit.running.registry import Entry, chosen
+from epsaudit.running.registry import Entry, chosen, own_entry
 from epsaudit.tools.cli import Words, read_json
 
 Pairs = Sequence[tuple[str, str]]
@@ -35,16 +35,23 @@ def read_entries(
     fresh: bool,
     numbers: Mapping[str, float],
 ) -> list[Entry]:
-    """Return the registered mechanisms with these names, or the program of --command.
+    """Return the registered mechanisms with these names, objects of the user's, or the program of --command.
 
-    Raises `AuditError` if both are given, or if the pairs or the claim of a program are missing.
+    Raises `AuditError` if names and a program are given, or if the pairs or the claim of a program or of a function are
+    missing.
     """
     if program is None:
-        if pair or numbers:
+        if not (pair or numbers or fresh):
+            return chosen(names, by_value=by_value)
+        if not names or not all(":" in name for name in names):
             raise AuditError(
-                "--pair and the numbers of a claim are only for --command; other mechanisms have their own."
+                "--pair, --fresh and the numbers of a claim are for --command, and for functions and mechanisms of "
+                "your own (FILE.py:object); registered mechanisms have their own."
             )
-        return chosen(names, by_value=by_value)
+        claim = required_claim(numbers, names[0]) if numbers else None
+        own: dict[str, Any] = {"pairs": read_pairs(pair), "claim": claim, "fresh": fresh}
+        entries = {entry.name: entry for entry in (own_entry(name, by_value, **own) for name in names)}
+        return list(entries.values())
     if names:
         raise AuditError(f"Give either --command or names, not both ({names[0]!r}).")
     if not pair:

@@ -9,12 +9,14 @@ from pathlib import Path
 import click
 
 from epsaudit.audits import verify
+from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError, clipped
 from epsaudit.results import result as results
-from epsaudit.running.registry import chosen, entry_of, registered
+from epsaudit.running.registry import Entry, chosen, entry_of, own_entry, registered
 from epsaudit.text import lower, percent, visible
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Words, attributes, print_json, printer
 from epsaudit.tools.cli.result_files import matching_names, refuse_to_import
+from epsaudit.tools.cli.targets import read_pairs
 
 
 def verify_file(
@@ -34,12 +36,16 @@ def verify_file(
     found_names = [result.mechanism for result in rebuilt]
     kept = set(matching_names(found_names, names, file))
     work = [(item, name) for item, name in zip(items, found_names, strict=True) if name in kept]
-    commands = [result.execution.get("command", "") for result in rebuilt if result.mechanism in kept]
+    stored = [result for result in rebuilt if result.mechanism in kept]
+    commands = [result.execution.get("command", "") for result in stored]
     if rerun and mechanism is None:
         refuse_to_import([name for _, name in work], file, run)
     # a rerun uses the mechanism of a library in its environment, or the registered mechanism
     runs = [mechanism or name if rerun else None for _, name in work]
-    entries = [entry_of(name) or chosen([name])[0] if name else None for name in runs]
+    entries = [
+        entry_of(name) or _entry(name, result.claim, command) if name else None
+        for name, result, command in zip(runs, stored, commands, strict=True)
+    ]
     known = dict.fromkeys(kept, chosen([mechanism])[0]) if mechanism else registered()
     show = printer(quiet or as_json)
     verified = []
@@ -63,6 +69,23 @@ def verify_file(
     facts = ("holds", "how", "differences", "unchecked")
     print_json(as_json, [{"mechanism": one.result.mechanism, **attributes(one, *facts)} for one in verified])
     return AS_EXPECTED if holding == len(work) else SURPRISED
+
+
+def _entry(name: str, claim: Claim, command: str) -> Entry:
+    """Return the entry with this name. A function of the user's gets this claim, and the command's pairs."""
+    if ":" not in name or not (context := _context_of(command)) or not context.params["pair"]:
+        return chosen([name])[0]
+    return own_entry(name, pairs=read_pairs(context.params["pair"]), claim=claim, fresh=context.params["fresh"])
+
+
+def _context_of(command: str) -> click.Context | None:
+    """Return the parsed arguments of a recorded ``epsaudit audit``; None if the command is another one."""
+    from epsaudit.tools.cli.main import EPSAUDIT
+
+    if _check_command(command):
+        return None
+    words = shlex.split(command)
+    return EPSAUDIT.commands["audit"].make_context("audit", words[2:]) if words[:2] == ["epsaudit", "audit"] else None
 
 
 def _check_command(command: str) -> str:
