@@ -178,7 +178,9 @@ class Bound:
         for number, (events, at) in enumerate(zip(bounded, best, strict=True)):
             correct, wrong = half * np.transpose([optimistic[number], cautious[number]])
             counts = self._expect(correct, wrong, events.counts.events)
-            others = events.certificate.parameter(self.claim, counts, self.confidence).tolist()
+            # `_expect` counts all guesses as guesses 'x', so that the box is that of guesses 'x' as well.
+            certificate = Box() if isinstance(events.certificate, Box) else events.certificate
+            others = certificate.parameter(self.claim, counts, self.confidence).tolist()
             choice = Choice(
                 candidate.witness(int(upper[number]), int(lower[number])),
                 events.certificate,

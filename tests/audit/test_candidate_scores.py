@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from epsaudit import PureDP
+from epsaudit.bounds.certificates import Box
 from epsaudit.search import Bound, CandidateScore, LikelihoodRatio, Tails, best_of, candidate_scores, smoothing
 from epsaudit.search.scores import Monotone
 from epsaudit.search.selection import _find_undominated
@@ -153,6 +154,17 @@ def test_log_odds_of_what_is_apart_are_no_more_than_its_counts_tell(size, apart)
     assert np.all(np.isfinite(estimate))
     assert np.all(np.isfinite(error[:-1]))
     assert 0.5 * np.log(size) < estimate[0] < np.log(4.0 * size)
+
+
+def test_a_box_of_either_side_is_predicted_alike():
+    rare = (np.random.default_rng(0).random(5_000) < 0.02) * 1.0
+    found = {}
+    for side, outputs in (("x", (rare, 0.0 * rare)), ("x_prime", (0.0 * rare, rare))):
+        objective = Bound(PureDP(1.0), 200_000, 0.95)
+        choices = [one for score in candidate_scores([Tails()], *outputs) for one in objective.choices(score)]
+        found[side] = [(one.predicted, one.optimistic, one.cautious) for one in choices if one.certificate == Box(side)]
+    assert found["x"] == found["x_prime"] != []
+    assert min(min(one) for one in found["x"]) > 3.0
 
 
 def test_an_event_of_nearly_everything_promises_nothing():
