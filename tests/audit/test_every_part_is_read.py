@@ -81,6 +81,7 @@ WHERE = {
         lambda bit, rng: [{"n": rng.laplace()}, {"n": rng.laplace(), "value": make(bit, rng)}]
     ),
 }
+WHERE_DAILY = ("alone", "in a mapping")
 
 
 def raises(error):
@@ -88,11 +89,10 @@ def raises(error):
 
 
 def some_daily(cases):
-    """Mark all cases as slow, except each kind alone and in a mapping. The weekly tests run all cases."""
-    daily = ("alone", "in a mapping")
-    return [
-        pytest.param(*case, id=" ".join(case), marks=() if case[2] in daily else pytest.mark.slow) for case in cases
-    ]
+    """Mark all cases as slow, except one for each part: alone and in a mapping in turn. The weekly tests run all."""
+    kinds = list(dict.fromkeys(case[:2] for case in cases))
+    daily = {(*kind, WHERE_DAILY[number % 2] if kind in PARTS else "alone") for number, kind in enumerate(kinds)}
+    return [pytest.param(*case, id=" ".join(case), marks=() if case in daily else pytest.mark.slow) for case in cases]
 
 
 CASES = [(*part, where) for part in PARTS for where in WHERE] + [(*part, "alone") for part in OUTCOMES]
@@ -138,7 +138,7 @@ ONE_NOISE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("audited", [audit, audit_sequentially])
+@pytest.mark.parametrize("audited", [audit, pytest.param(audit_sequentially, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", ONE_NOISE)
 def test_two_numbers_with_one_wide_noise_are_subtracted(form, audited):
     """Each number alone is 0.001-DP, but their difference reveals d.
