@@ -6,6 +6,7 @@ Every run inside is seeded by its test's name; a right mechanism fails one of th
 """
 
 import json
+import math
 import re
 
 import fastjsonschema  # noqa: F401  # pytester forgets what is imported inside
@@ -14,10 +15,15 @@ import pytest
 import scipy.stats  # noqa: F401
 
 import epsaudit.audits.fixed  # noqa: F401
+from epsaudit import ApproxDP, GaussianDP, PureDP
 from epsaudit.audits.verify import load
+from epsaudit.bounds.counts import Counts
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.testing import outcomes
+from epsaudit.tools.testing.outcomes import describe_frequencies
 from epsaudit.tools.testing.terms import Terms, derive_seed, strip_group
+from epsaudit.witnesses.events import Interval, Region, Witness
+from epsaudit.witnesses.parts import Value
 
 pytest_plugins = ["pytester"]
 
@@ -66,7 +72,7 @@ def test_a_leak_fails_with_all_that_is_needed(suite):
     result.assert_outcomes(failed=1)
     text = result.stdout.str()
     for words in (
-        "count leaks more than its claim of 1-DP.",
+        "count leaks more than its claim of 1-DP: {y ",
         "claim      1-DP: epsilon = 1",
         "certified  epsilon > 1.",
         "wrong with probability 5e-07",
@@ -77,6 +83,12 @@ def test_a_leak_fails_with_all_that_is_needed(suite):
         "reproduce  pytest test_leaks.py::test_leak --privacy-runs=100000 --privacy-false-alarm=1e-06",
     ):
         assert words in text
+    flat = " ".join(text.split())
+    first = re.search(
+        r"was seen (\S+) times as often on x'? as on x'? \(.* runs against .*\), and 1-DP allows 2\.7 times\.", flat
+    )
+    assert float(first.group(1)) > 2.7
+    assert flat.index("was seen") < flat.index("counts ") < flat.index("evidence ")  # the bets come last
     assert "Traceback" not in text
     assert "testing/" not in text
 
@@ -319,7 +331,7 @@ def test_under_given_examples_share_the_false_alarms_and_repeat_themselves(suite
     """)
     result.assert_outcomes(passed=3, failed=1)
     text = result.stdout.str()
-    assert "drift leaks more than its claim of 1-DP." in text
+    assert "drift leaks more than its claim of 1-DP: " in text
     assert "x = 0, x' = 2" in text
     for word in ("Flaky", "HealthCheck", "Deadline"):
         assert word not in text
@@ -417,7 +429,7 @@ def test_a_frozen_test_is_counted_under_the_terms_of_the_test(suite):
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "The frozen test witness.json is failed.",
+            "The frozen test witness.json refuted the claim: * guesses of the dataset were*",
             "    certified  the claim does not hold, wrong with probability 5e-05",
             "    reproduce  pytest *::test_leak --privacy-runs=4000 --privacy-false-alarm=0.0001",
             "*::test_right: witness.json, 4,000 runs, seed *, false alarms 5e-05: passed",
@@ -452,3 +464,38 @@ def test_every_check_that_ran_counts_towards_the_total_of_false_alarms(suite):
     """)
     result.assert_outcomes(passed=2, skipped=1, errors=1)
     result.stdout.fnmatch_lines(["4 privacy audits; *", "The suite's total false-alarm probability is at most 2e-06."])
+
+
+WITNESS = Witness(
+    Region(Value(), (Interval(-math.inf, 1.0, False, True),)), Region(Value(), (Interval(2.0, math.inf),))
+)
+
+
+@pytest.mark.parametrize(
+    ("counts", "claim", "says"),
+    [
+        (
+            (500, 500, 300, 60, 60, 300),
+            PureDP(1.0),
+            "{y <= 1} was seen 5.0 times as often on x as on x' (300 of 500 runs against 60 of 500), and 1-DP all",
+        ),
+        (
+            (500, 500, 200, 90, 10, 300),
+            PureDP(1.0),
+            "30 times as often on x' as on x (300 of 500 runs against 10 of 500), and 1-DP allows 2.7 times",
+        ),
+        (
+            (500, 500, 99, 0, 10, 11),
+            PureDP(1.0),
+            "in 99 of 500 runs on x and in none of 500 on x', and 1-DP allows 2.7",
+        ),
+        ((500, 500, 300, 60, 60, 300), GaussianDP(1.0), "), and 1-GDP allows 3.6 times"),
+        ((500, 500, 300, 60, 60, 300), ApproxDP(1.0, 0.06), "), and (1, 0.06)-DP allows 3.2 times"),
+        ((500, 500, 120, 60, 60, 120), PureDP(1.0), ""),
+        ((0, 0, 0, 0, 0, 0), PureDP(1.0), ""),
+    ],
+)
+def test_frequencies_are_compared_with_what_the_claim_allows(counts, claim, says):
+    said = describe_frequencies(WITNESS, Counts(*counts), claim)
+    assert says in said
+    assert bool(says) == bool(said)

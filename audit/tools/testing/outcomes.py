@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
-from epsaudit.audits.sequential.record import with_half_noise
+from epsaudit.audits.sequential.record import StrategyRecord, with_half_noise
 from epsaudit.audits.spec import MIN_TRIALS, check_pairs
+from epsaudit.bounds.counts import Counts
+from epsaudit.claims.definitions import Claim
 from epsaudit.data.candidates import common_relation
 from epsaudit.data.neighbours import DatasetPair, Relation, adjacency_of, is_strategy
 from epsaudit.errors import AuditError
@@ -23,6 +26,7 @@ from epsaudit.text import lower
 from epsaudit.tools.reporting.tables import describe_pair
 from epsaudit.tools.testing import frozen
 from epsaudit.tools.testing.terms import Terms
+from epsaudit.witnesses.events import Witness
 
 SHRINKING_SECONDS = 5.0
 """[chosen] Time limit in seconds for a failing check to look for a simpler pair of its strategy."""
@@ -61,7 +65,9 @@ def audit_outcome(
     asked: Any = {"trials": terms.runs, "seconds": terms.seconds, "confidence": terms.confidence, "seed": terms.seed}
     result = audit_sequentially(mechanism, pairs, **claimed, **asked, progress=False)
     verdict = "caught" if result.violates_claim else result.describe_detectable()
-    sentence = f"{result.mechanism} leaks more than its claim of {result.claim}."
+    longest = longest_round(result)
+    often = describe_frequencies(longest.witness, longest.counts, result.claim)
+    sentence = f"{result.mechanism} leaks more than its claim of {result.claim}{f': {often}' if often else ''}."
     if must_fail:
         verdict = "caught, as it must be" if result.violates_claim else "not caught"
         sentence = (
@@ -74,11 +80,11 @@ def audit_outcome(
     in_time = f", all that fitted into {terms.seconds:g} seconds," if result.stopped == "seconds" else ""
     lines = [
         *([("check", f"number {terms.number} of this test")] if terms.which else []),
+        ("pair", f"x = {result.x}, x' = {result.x_prime}" if pair is None else describe_pair(pair)),
+        ("event", str(longest.witness)),
+        ("counts", f"{longest.witness.describe(longest.counts)} (the longest round)"),
         ("claim", f"{result.claim}: {symbol} = {result.proven:.6g}"),
         ("certified", f"{symbol} {above} {lower(result.lower_bound)}, wrong with probability {terms.false_alarm:.2g}"),
-        ("pair", f"x = {result.x}, x' = {result.x_prime}" if pair is None else describe_pair(pair)),
-        ("event", str(result.witness)),
-        ("counts", f"{result.describe_counts()} (the last rounds)"),
         ("evidence", result.describe_evidence()),
         ("runs", f"{result.runs:,} of at most {result.trials:,}{in_time.rstrip(',')}"),
         *([] if result.violates_claim else [("reach", result.describe_detectable())]),
@@ -99,6 +105,56 @@ def audit_outcome(
         f"false alarms {terms.false_alarm:.2g}: {'; '.join([verdict, *result.notes])}"
     )
     return Outcome(result, result.violates_claim, said, sentence, lines, "" if seen else doubt)
+
+
+def longest_round(result: SequentialResult) -> StrategyRecord:
+    """Return the bet of the strategy that won most, in the longest round on the last pair.
+
+    Its frequencies are nearer to the truth than those of the last round, which ends when the wealth is large enough.
+    """
+    last = result.rounds[-1]
+    on_pair = [one for one in result.rounds if (one.pair, one.digest) == (last.pair, last.digest)]
+    return max(on_pair, key=lambda one: one.runs).strategies[result.best]
+
+
+def describe_frequencies(witness: Witness, counts: Counts, claim: Claim) -> str:
+    """Return how much more often an event was seen on one dataset than on the other, and what the claim allows.
+
+    The event is the more telling one of the two. Return '' if it was not seen more often than the claim allows.
+
+    >>> from epsaudit import PureDP
+    >>> from epsaudit.witnesses.events import Interval, Region
+    >>> from epsaudit.witnesses.parts import Value
+    >>> witness = Witness(Region(Value(), (Interval(-math.inf, 1.0, False, True),)), None)
+    >>> describe_frequencies(witness, Counts(490, 530, 263, 43, 0, 0, events=1), PureDP(1.0))
+    "{y <= 1} was seen 6.6 times as often on x as on x' (263 of 490 runs against 43 of 530), and 1-DP allows 2.7 times"
+    """
+    runs = {"x": int(counts.runs_x), "x'": int(counts.runs_x_prime)}
+    seen = [
+        (witness.guess_x, "x", "x'", counts.guess_x_on_x, counts.guess_x_on_x_prime),
+        (witness.guess_x_prime, "x'", "x", counts.guess_x_prime_on_x_prime, counts.guess_x_prime_on_x),
+    ]
+    rates = [
+        ((likely + 1) / (runs[on] + 2) / ((rare + 1) / (runs[other] + 2)), event, on, other, int(likely), int(rare))
+        for event, on, other, likely, rare in seen
+        if event is not None and runs[on] and runs[other]
+    ]
+    if not rates:
+        return ""
+    _, event, on, other, likely, rare = max(rates, key=lambda rate: rate[0])
+    rate = max(rare, 1) / runs[other]
+    ratio, allowed = likely / runs[on] / rate, float(claim.greatest(rate)) / rate
+    if ratio <= allowed:
+        return ""
+    numbers = f"{likely:,} of {runs[on]:,} runs against {rare:,} of {runs[other]:,}"
+    how = f"{_times(ratio)} as often on {on} as on {other} ({numbers})"
+    if not rare:
+        how = f"in {likely:,} of {runs[on]:,} runs on {on} and in none of {runs[other]:,} on {other}"
+    return f"{event} was seen {how}, and {claim} allows {_times(allowed)}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.{0 if ratio >= 10.0 else 1}f} times"
 
 
 def _simpler_pair(
@@ -143,12 +199,28 @@ def frozen_outcome(
         ("seed", f"{terms.seed}, from the test's name"),
         ("versions", _versions(provenance())),
     ]
-    sentence = "must refute this positive control, and did not" if must_fail else "is failed"
+    sentence = f"refuted the claim: {_describe_guesses(verdict)}"
+    if must_fail:
+        sentence = "must refute this positive control, and did not"
     said = (
         f"{witness.name}, {verdict.runs:,} runs, seed {terms.seed}, false alarms {terms.false_alarm:.2g}: "
         f"{'caught' if verdict.refuted else 'passed'}"
     )
     return Outcome(verdict, verdict.refuted, said, f"The frozen test {witness.name} {sentence}.", lines, verdict.doubt)
+
+
+def _describe_guesses(verdict: frozen.Verdict) -> str:
+    """Return how many guesses were right for each wrong one, and how many the claim allows."""
+    counts, test = verdict.counts, verdict.test
+    correct, wrong = int(counts.correct), int(counts.wrong)
+    by_delta = test.delta * test.events / 2.0 * verdict.runs / max(correct + wrong, 1)  # theory.md#membership-game
+    fair = 1.0 / (1.0 + math.exp(-test.epsilon))
+    allowed = fair + min(by_delta, 1.0) * (1.0 - fair)
+    odds = f"{correct / max(wrong, 1):.1f}"
+    most = f"{allowed / (1.0 - allowed):.1f}" if allowed < 1.0 else "any number"
+    return (
+        f"{correct:,} guesses of the dataset were right, {wrong:,} wrong, {odds} to 1, and {test.claim} allows {most}"
+    )
 
 
 def _versions(known: Mapping[str, str]) -> str:
