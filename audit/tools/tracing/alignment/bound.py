@@ -318,6 +318,7 @@ class PairBound:
     def __post_init__(self) -> None:
         both = self.pair.x, self.pair.x_prime
         self.known_exceptions: set[str] = set()
+        self.returned_none = True  # until `_check_repeats` sees another output
         settings: dict[str, Any] = {"seed": self.seed, "known_exceptions": self.known_exceptions}
         self.watched = [runner(self.call, one, look_for_samplers=True, **settings) for one in both]
         self.sides = [Side(runner(self.call, one, **settings)) for one in both]
@@ -331,9 +332,16 @@ class PairBound:
         return self.conclude(prepared, self.fresh_losses(prepared, range(self.runs)))
 
     def prepare(self) -> UpperBound | Sampling:
-        """Return an exact or a certain bound, or what fresh runs are to certify."""
+        """Return an exact or a certain bound, or what fresh runs are to certify.
+
+        Raise `AuditError` if all runs returned None and nothing else can be returned: a loss of 0 would mislead.
+        """
         prepared = self._prepared()
-        return self._explained(prepared) if isinstance(prepared, UpperBound) else prepared
+        if isinstance(prepared, Sampling):
+            return prepared
+        if self.returned_none and prepared.upper_bound == 0.0:
+            raise AuditError(f"{self.name} returned None in every run; is a return missing?")
+        return self._explained(prepared)
 
     def _prepared(self) -> UpperBound | Sampling:
         """Return what `prepare` returns, without an explanation of bounds above the claim."""
@@ -392,15 +400,11 @@ class PairBound:
         return not exceeds(self.claim, value)
 
     def _check_repeats(self) -> None:
-        """Raise `Parted` if draws are not random, or if anything but draws decides what a run does.
-
-        Raise `AuditError` if all runs returned None.
-        """
-        returned_none = True
+        """Raise `Parted` if draws are not random, or if anything but draws decides what a run does."""
         for side, dataset in zip(self.watched, (self.pair.x, self.pair.x_prime), strict=True):
             seeds = range(self.seed, self.seed + GENUINE_RUNS)
             genuine = [runner(self.call, dataset, seed)(GenuineRun(seed)) for seed in seeds]
-            returned_none &= all(one.output is None for one in genuine)
+            self.returned_none &= all(one.output is None for one in genuine)
             require_random_draws(genuine)
             self.known_exceptions |= exceptions_of(genuine)
             for number in range(CHECKED_REPEATS):
@@ -413,8 +417,6 @@ class PairBound:
                     raise Parted("equal draws gave another output: not all randomness is recorded")
             for one in genuine:
                 require_same_output(one, side)
-        if returned_none:
-            raise AuditError(f"{self.name} returned None in every run; is a return missing?")
 
     def _certain_by_paths(self, equal: bool = False) -> CertainBound | None:
         try:
