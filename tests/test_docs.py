@@ -1,6 +1,7 @@
 """The documentation keeps its word: its code runs, prints what it shows, and its links lead somewhere."""
 
 import importlib.util
+import math
 import os
 import re
 import sys
@@ -59,7 +60,8 @@ def test_code_blocks_do_what_the_page_says(page, tmp_path, monkeypatch, request)
     if "bash" in blocks.languages(page):
         monkeypatch.setattr(blocks, "PROGRAMS", request.getfixturevalue("programs"))
     monkeypatch.chdir(tmp_path)
-    assert not list(map(str, blocks.failures(page)))
+    if found := list(map(str, blocks.failures(page))):
+        pytest.fail("\n".join(found), pytrace=False)
 
 
 @every_page
@@ -73,6 +75,9 @@ def test_every_code_block_has_a_language_that_is_checked(page):
         ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", "but it prints\n2"),
         ("```bash\nexit 3\n```\n", "exit status 3"),
         ("```text\n3\n```\n", "after no block"),
+        ("```bash\npip install epsaudit\n```\n", "epsaudit is on no package index"),
+        ("```bash\npip install '/path/to/epsaudit[all]'\n```\n", "epsaudit has no extra all"),
+        ("```bash\npip install --quiet numpy no-such-package\n```\n", "no-such-package is not installed here"),
     ],
 )
 def test_a_page_that_does_not_keep_its_word_is_found(block, complaint, tmp_path, monkeypatch):
@@ -81,6 +86,30 @@ def test_a_page_that_does_not_keep_its_word_is_found(block, complaint, tmp_path,
     page.write_text(block, encoding="utf-8")
     (failure,) = blocks.failures(page)
     assert complaint in str(failure)
+
+
+def test_install_lines_install_this_repository_where_they_are_run(tmp_path, monkeypatch):
+    """A program `pip` that prints its words takes the place of pip."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pip").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "pip").chmod(0o755)
+    monkeypatch.setattr(blocks, "PROGRAMS", str(tmp_path))
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```bash\npip install '/path/to/epsaudit[tools]' pytest\n```\n\n```text\nX\n```\n", encoding="utf-8"
+    )
+    assert "but it prints\n\n" in str(*blocks.failures(page)) + "\n", "by default nothing is installed"
+    monkeypatch.setattr(blocks, "INSTALL", True)
+    for extras, expected in ((None, "[tools]"), ("report", "[report]"), ("", "")):
+        monkeypatch.setattr(blocks, "EXTRAS", extras)
+        assert f"but it prints\ninstall {ROOT}{expected} pytest\n" in str(*blocks.failures(page))
+
+
+def test_no_page_installs_a_name_that_no_index_has():
+    for page in [*blocks.PAGES, *(ROOT / "docs").rglob("*.ipynb")]:
+        said = re.findall(r"pip install[^`\n]*", page.read_text(encoding="utf-8"))
+        named = [line for line in said if re.search(r"(?<![\w/.])epsaudit(?!\[?[\w,]*\]? @ git)(?![\w/])", line)]
+        assert named == [], f"{page} must say from which path or repository epsaudit is installed"
 
 
 def test_an_output_that_changed_is_written_into_its_page(tmp_path):
@@ -99,6 +128,74 @@ def test_the_notebook_shows_what_it_says():
     kinds = {kind for cell in cells for kind, _ in cell}
     assert {"text/html", "image/png", "stream"} <= kinds
     assert cells == notebook.shown(stored), "'python docs/notebook.py' writes what the cells show now"
+
+
+NUMBER = re.compile(r"(?<![\w.,:/^-])(?:\d+\.\d+(?:e-?\d+)?|\d+(?= %))(?![\w]|\.\d)")
+DERIVED = re.compile(r"<!-- derived: (\S+) = (.*?) -->")
+NOT_FROM_RUNS = {
+    3.11: "the least version of Python",
+    3.8: "the least version of Python of a server of functions",
+    0.95: "the confidence by default",
+    0.05: "the significance level by default",
+}
+ELSEWHERE = {"scores": [0.3], "other-languages": [1.2], "check-training": [1.4, 0.16]}
+"""Numbers in commands and settings that pages give as examples in the text, and the ratio and the noise that
+tests/audit/test_check_training.py tests."""
+
+
+def unexplained(page):
+    """Numbers in the prose of a page that no code, output or derivation of the page gives.
+
+    Decimals and percentages count, except in tables, whose numbers come from results, and in addresses. A number is
+    given if one in a block rounds to it, up or down. The comment ``<!-- derived: 33 = exp(3.503) -->`` derives a number
+    from such numbers.
+    """
+    text = page.read_text(encoding="utf-8")
+    blocks_of_page = re.findall(r"^ *```\w+\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    given = [float(one) for one in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", "".join(blocks_of_page).replace(",", ""))]
+
+    def is_given(number, values):
+        decimals = len(number.partition("e")[0].partition(".")[2])
+        return any(abs(float(number) - value) < (1 + 1e-9) * 10**-decimals for value in values)
+
+    derived = []
+    for number, formula in DERIVED.findall(text):
+        assert all(is_given(one, given) for one in NUMBER.findall(formula)), f"{page}: {formula}"
+        value = eval(formula, {"exp": math.exp, "log": math.log})
+        assert is_given(number, [value]), f"{page}: {formula} is {value}"
+        derived.append(value)
+    prose = re.sub(r"^ *```\w+\n.*?^ *```|<!--.*?-->|\]\([^)]*\)|^\|.*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+    given += [*NOT_FROM_RUNS, *ELSEWHERE.get(page.stem, [])]
+    known = [*given, *(100 * value for value in given), *derived]
+    return [number for number in NUMBER.findall(prose) if not is_given(number, known)]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        page
+        for page in blocks.PAGES
+        if page.parent.name in ("tutorials", "how-to") or page.name in ("README.md", "index.md")
+    ],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_numbers_in_the_prose_are_those_of_the_runs(page):
+    assert unexplained(page) == []
+
+
+def test_a_number_that_no_run_printed_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    said = "It is at least {}. <!-- derived: 33 = exp(3.503) -->\n\n```text\nepsilon >= 3.503, mu >= 1.918\n```\n"
+    for number, wrong in (
+        ("1.92", False),
+        ("1.91", False),
+        ("2.03", True),
+        ("33 %", False),
+        ("35 %", True),
+        ("5 %", True),
+    ):
+        page.write_text(said.format(number), encoding="utf-8")
+        assert unexplained(page) == ([number.removesuffix(" %")] if wrong else [])
 
 
 def test_links_between_pages_and_to_files_of_the_repository_lead_somewhere():
