@@ -45,6 +45,48 @@ def test_the_shares_of_the_loss_that_audits_of_groups_certify():
     assert "0.62 of $v$ for up to 30 records and 0.47 of $v$ for 100" in page
 
 
+def test_the_table_of_traced_functions_counts_the_stored_results():
+    counts = {}
+    with (ROOT / "results/trace/data.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            refuted, named, leaks = row["black box"] == "refuted", row["line"] == "yes", row["leaks"] == "True"
+            found = (1, refuted, named, 0, 0) if leaks else (0, 0, 0, 1, refuted or row["line"] == "no")
+            counts[row["kind"]] = [a + b for a, b in zip(counts.get(row["kind"], [0] * 5), found, strict=True)]
+    page = (ROOT / "docs/how-to/trace.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| ([a-z ]+) \| (\d+(?: \| \d+){4}) \|$", page, re.MULTILINE)
+    assert {kind: [int(one) for one in row.split(" | ")] for kind, row in table} == counts
+    assert f"the {sum(row[0] + row[3] for row in counts.values())} small functions" in page
+
+
+def test_the_shares_that_one_run_certifies():
+    with (ROOT / "results/one-run/data.csv").open(encoding="utf-8") as file:
+        rows = [
+            row for row in csv.DictReader(file) if row["part"] == "by canaries" and row["mechanism"] == "Gaussian noise"
+        ]
+    kinds = {"point": "one run, (ε, δ) claimed: certified ε, sharp bound", "curve": "one run, curve claimed"}
+    share = {
+        (kind, int(row["canaries"])): f"{float(row['share']):.2f}"
+        for kind, name in kinds.items()
+        for row in rows
+        if row["audited"].startswith(name)
+    }
+    many = (10_000, 100_000)
+    points, curves = (" to ".join(share[kind, size] for size in many) for kind in kinds)
+    guide = (ROOT / "docs/how-to/one-run.md").read_text(encoding="utf-8")
+    assert f"| 100 | {share['point', 100]} | {share['curve', 100]} |" in guide
+    assert f"| $10^4$ to $10^5$ | {points} | {curves} |" in guide
+    limits = " ".join((ROOT / "docs/explanation/limits.md").read_text(encoding="utf-8").split())
+    numbers = (100, 1_000, 10_000, 100_000)
+    assert (
+        "certifies {} with 100 canaries, {} with 1,000, {} with 10,000 and {} with 100,000".format(
+            *(share["point", size] for size in numbers)
+        )
+        in limits
+    )
+    assert f"a curve with {share['curve', 100]} with 100 canaries and {curves} with" in limits
+    assert f"canaries, {points} of epsilon where" in (ROOT / "docs/explanation/theory.md").read_text(encoding="utf-8")
+
+
 SOURCES = (ROOT / "docs/reference/sources.md").read_text(encoding="utf-8")
 
 
