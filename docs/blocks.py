@@ -50,8 +50,8 @@ FILE = re.compile(r"# (\.?[\w-]+\.(?:py|ini|toml|yaml))\n")
 OUTPUT = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 LEFT_OUT = re.compile(r"^\s*\.\.\.", re.MULTILINE)
 """Three dots at the beginning of a line stand for omitted lines; elsewhere they are often part of a usage message."""
-SECONDS = 300
-"""Time limit of a bash block."""
+SECONDS, INSTALL_SECONDS = 300, 1_800
+"""Time limit of a bash block, and of a block that installs something."""
 PROGRAMS = str(Path(sys.executable).parent)
 """Folder in which bash blocks look for programs first."""
 PLACEHOLDER = re.compile(r"/path/to/epsaudit(?:\[([\w,]*)\])?")
@@ -150,7 +150,7 @@ def _run_bash(example: Example) -> str | None:
         capture_output=True,
         text=True,
         env={**os.environ, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": ".", "COLUMNS": "120"},
-        timeout=SECONDS,
+        timeout=INSTALL_SECONDS if INSTALL else SECONDS,
         check=False,
     )
     importlib.invalidate_caches()  # the block may have installed or written modules
