@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import math
 import re
 import sys
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import ParamSpec, TypeVar
 
 PACKAGE, STDLIB = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 EXTRAS = {
@@ -41,6 +43,10 @@ EXTRAS = {
     "distributed": "cluster",
 }
 """Libraries that the core does not need, and the extra of pyproject.toml that installs each. A test compares both."""
+
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
 
 
 class AuditError(ValueError):
@@ -98,22 +104,41 @@ def fraction(value: float, what: str, *, open_below: bool = False) -> float:
     return _checked_number(value, what, "strictly between 0 and 1" if open_below else "in [0, 1)", 0.0, 1.0, open_below)
 
 
+def delta_of(value: float, what: str = "delta") -> float:
+    """Return a delta as a float, or raise `AuditError` naming ``what`` if it is not in [0, 1)."""
+    hint = ""
+    with suppress(TypeError, ValueError):
+        hint = " Every mechanism is (epsilon, 1)-DP; delta is a small probability, as 1e-6." * (float(value) >= 1.0)
+    return _checked_number(value, what, "in [0, 1)", 0.0, 1.0, hint=hint)
+
+
 def confidence_of(value: float, what: str = "confidence") -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not in [0.5, 1).
 
     A bound with a confidence below 0.5 would be more likely wrong than right.
     """
-    return _checked_number(value, what, "at least 0.5 and below 1", 0.5, 1.0)
+    hint = ""
+    with suppress(TypeError, ValueError):
+        number = float(value)
+        meant = number / 100.0 if 50.0 <= number < 100.0 else 1.0 - number if 0.0 < number < 0.5 else None
+        hint = "" if meant is None else f" Did you mean {meant:.10g}?"
+    return _checked_number(value, what, "at least 0.5 and below 1", 0.5, 1.0, hint=hint)
 
 
 def _checked_number(
-    value: float, what: str, accepted: str, least: float, most: float = math.inf, open_below: bool = False
+    value: float,
+    what: str,
+    accepted: str,
+    least: float,
+    most: float = math.inf,
+    open_below: bool = False,
+    hint: str = "",
 ) -> float:
     with suppress(TypeError, ValueError, OverflowError):
         number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
         if math.isfinite(number) and least <= number < most and not (open_below and number == least):
             return number
-    raise AuditError(f"{what} is {value!r}; it must be {accepted}.")
+    raise AuditError(f"{what} is {value!r}; it must be {accepted}.{hint}")
 
 
 def whole_at_least(value: int, least: int, what: str) -> int:
@@ -194,6 +219,38 @@ def without_internals(error: AuditError) -> AuditError:
         error.__cause__ = cause.with_traceback(own)
         cause.__cause__ = cause.__context__ = None
     return error.with_traceback(None)
+
+
+def public(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Decorate a function that users call, so that its errors are short.
+
+    The traceback of an `AuditError` contains the line of the caller, and not the lines of epsaudit below it. pytest and
+    IPython hide the line of this decorator, too. An unknown keyword argument is answered with a similar one.
+
+    >>> @public
+    ... def half(number, *, digits=2):
+    ...     return round(number / 2, digits)
+    >>> half(3.0, digit=1)
+    Traceback (most recent call last):
+        ...
+    TypeError: half() got an unexpected keyword argument 'digit'. Did you mean 'digits'?
+    """
+    parameters = inspect.signature(function).parameters
+    kinds = {one.kind for one in parameters.values()}
+
+    @functools.wraps(function)
+    def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Returned:
+        __tracebackhide__ = True
+        if inspect.Parameter.VAR_KEYWORD not in kinds and (unknown := named.keys() - parameters.keys()):
+            name = min(unknown)
+            hint = suggest_name(name, parameters)
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}")
+        try:
+            return function(*arguments, **named)
+        except AuditError as error:
+            raise without_internals(error) from error.__cause__
+
+    return call
 
 
 def _own_traceback(error: BaseException) -> TracebackType | None:

@@ -11,6 +11,7 @@ import mypy.api
 ROOT = Path(__file__).parents[1]
 READ = (
     "__init__.pyi",
+    "errors.py",
     "running/functions.py",
     "running/protocols.py",
     "audits/fixed.py",

@@ -16,7 +16,7 @@ from epsaudit import codec
 from epsaudit.audits.spec import AuditSpec, check_n_jobs
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs, Relation
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, public
 from epsaudit.results.result import AuditResult
 from epsaudit.running.progress import ProgressCallback
 from epsaudit.running.protocols import Mechanism
@@ -25,6 +25,7 @@ from epsaudit.search import Family
 from epsaudit.search.search import Search, TrainingResult, first_training_runs, max_further_runs
 
 
+@public
 def audit(
     mechanism: Mechanism | Callable[..., Any] | None = None,
     pairs: Pairs | None = None,

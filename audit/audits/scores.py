@@ -27,7 +27,7 @@ from epsaudit.audits.score_checks import (
 )
 from epsaudit.bounds.one_run import GuessSet
 from epsaudit.claims.definitions import Claim, claim_given
-from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, public, whole_at_least
 from epsaudit.running.protocols import is_claim
 from epsaudit.running.provenance import provenance
 from epsaudit.running.streams import entropy
@@ -41,6 +41,7 @@ MAX_SCORES_ON_CURVE = 20_000_000
 takes at most 1.6 seconds for a million guesses, of which just over half are correct."""
 
 
+@public
 def audit_scores(
     included: ArrayLike,
     scores: ArrayLike,
@@ -153,6 +154,7 @@ def audit_scores(
     return replace(result, notes=tuple(notes))
 
 
+@public
 def audit_counts(
     counts: Sequence[int],
     *,

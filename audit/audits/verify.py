@@ -20,7 +20,7 @@ from epsaudit.audits.one_run import OneRunResult, stored_counts
 from epsaudit.audits.plausibility import StoredResult, find_impossible
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.codec import fields_to_json
-from epsaudit.errors import AuditError, clipped
+from epsaudit.errors import AuditError, clipped, public
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read_file
 from epsaudit.running.copies import CopyTest
@@ -208,6 +208,7 @@ def _format_json(value: Any) -> str:
     return clipped(json.dumps(value, ensure_ascii=False), 100)
 
 
+@public
 def load(path: Path) -> list[Result]:
     """Return the results in a file, of any kinds of audits, after checking that their bounds follow from their counts.
 

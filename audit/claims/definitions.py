@@ -30,7 +30,7 @@ from epsaudit.claims.conversions import (
     roots,
 )
 from epsaudit.codec import Tagged
-from epsaudit.errors import AuditError, finite_at_least, fraction, warn_caller
+from epsaudit.errors import AuditError, delta_of, finite_at_least, public, warn_caller
 
 Expected = Literal["consistent", "violated"]
 """The verdict of an audit about a claim, or the verdict that theory predicts."""
@@ -122,7 +122,7 @@ class Claim(Tagged, ABC):
 
     def approximate(self, delta: float) -> ApproxDP:
         """Return the tightest (epsilon, delta)-DP that this claim implies at the given delta in [0, 1)."""
-        delta = fraction(delta, "delta")
+        delta = delta_of(delta)
         at_zero = self._excess(0.0, delta)
         if at_zero > 0.0 or (at_zero == 0.0 and self.profile(0.0) <= delta):
             return ApproxDP(0.0, delta)
@@ -142,13 +142,14 @@ class Claim(Tagged, ABC):
 class _Checked(Claim):
     """Base class of claims whose fields are numbers; it checks the numbers and converts them to floats."""
 
+    @public
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             what, number = f"{field.name} of the claim", getattr(self, field.name)
             if field.name == "order":
                 number = renyi_order(number, what)
             else:
-                number = fraction(number, what) if field.name == "delta" else finite_at_least(number, 0.0, what)
+                number = delta_of(number, what) if field.name == "delta" else finite_at_least(number, 0.0, what)
             object.__setattr__(self, field.name, number)
 
 
@@ -373,6 +374,7 @@ class TradeOff(Claim):
     advantage: float = 1.0
     symbol: ClassVar[str] = "advantage"
 
+    @public
     def __post_init__(self) -> None:
         try:
             pairs = [(epsilon, delta) for epsilon, delta in self.points]
@@ -381,7 +383,7 @@ class TradeOff(Claim):
         if not pairs:
             raise AuditError("The curve has no points; give at least one pair (epsilon, delta).")
         what = "epsilon of a point", "delta of a point"
-        checked = tuple((finite_at_least(epsilon, 0.0, what[0]), fraction(delta, what[1])) for epsilon, delta in pairs)
+        checked = tuple((finite_at_least(epsilon, 0.0, what[0]), delta_of(delta, what[1])) for epsilon, delta in pairs)
         object.__setattr__(self, "points", checked)
         object.__setattr__(self, "advantage", finite_at_least(self.advantage, 0.0, "advantage of the claim"))
 

@@ -13,7 +13,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.datasets import Dataset
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, Relation, adjacency_of
 from epsaudit.data.pairs import list_pairs
-from epsaudit.errors import AuditError, with_article
+from epsaudit.errors import AuditError, public, with_article
 from epsaudit.running.calling import RandomnessArgument, randomness_argument_of, takes_size
 from epsaudit.running.function_laws import OneByOne, Vectorized
 from epsaudit.running.protocols import Mechanism, OutputDistribution, is_claim
@@ -88,6 +88,7 @@ class FunctionMechanism:
         return self.pairs
 
 
+@public
 def black_box(
     function: Callable[..., Any],
     *,
@@ -135,6 +136,7 @@ def black_box(
     return _wrap(True, function, claim, adjacency, pairs, name, fresh, fresh_randomness)
 
 
+@public
 def vectorized(
     function: Callable[..., Any],
     *,

@@ -24,7 +24,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of
 from epsaudit.data.pairs import list_pairs
 from epsaudit.data.records import shorten
-from epsaudit.errors import AuditError, seconds_of, with_article
+from epsaudit.errors import AuditError, public, seconds_of, with_article
 from epsaudit.outputs.arrays import Outputs, pack_frozen, values_of
 from epsaudit.running.child import Child, Program
 from epsaudit.running.child_pool import CHILDREN
@@ -35,6 +35,7 @@ SEEDS = 1 << 53
 """[formula] Seeds are below this: languages whose numbers are doubles read them exactly."""
 
 
+@public
 def command(
     words: Sequence[str] | str,
     *,

@@ -63,7 +63,7 @@ def one_sentence(error):
     text = str(error.value)
     assert "\n" not in text
     assert "Traceback" not in text
-    assert text.endswith(".")
+    assert text.endswith((".", "?"))
     assert len(text) < 500
     assert len(re.findall(r"[.] [A-Z]", text)) <= 2
     return text

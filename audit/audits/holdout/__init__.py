@@ -23,7 +23,7 @@ from epsaudit.audits.holdout.transforms import transforms
 from epsaudit.audits.one_run.audit import check_terms
 from epsaudit.bounds.one_run import GuessBound, tested_claim
 from epsaudit.claims.definitions import Claim, GaussianDP, PureDP, claim_given
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, public
 from epsaudit.running.protocols import is_claim
 from epsaudit.running.provenance import provenance
 from epsaudit.running.streams import entropy
@@ -34,6 +34,7 @@ MIN_PAIRS = 10
 """[chosen] Smallest number of pairs. Five guesses that are all correct show epsilon 0.2 at 95 % confidence."""
 
 
+@public
 def audit_holdout(
     train_scores: ArrayLike,
     holdout_scores: ArrayLike,

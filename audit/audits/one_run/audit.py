@@ -16,7 +16,7 @@ from epsaudit.audits.one_run.rules import Guesses, rule_of
 from epsaudit.bounds.one_run import METHODS, Bools, GuessBound, tested_claim
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, GaussianDP, claim_given
-from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, public, whole_at_least
 from epsaudit.running.protocols import is_claim
 from epsaudit.running.provenance import provenance
 from epsaudit.running.streams import entropy, stream
@@ -50,6 +50,7 @@ class CanaryMechanism(Protocol):
         """
 
 
+@public
 def audit_one_run(
     mechanism: CanaryMechanism | Callable[[Bools, np.random.Generator], ArrayLike],
     canaries: int | None = None,

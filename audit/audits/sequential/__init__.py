@@ -17,13 +17,14 @@ from epsaudit.audits.spec import AuditSpec, check_n_jobs
 from epsaudit.bounds import betting
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs, Relation
-from epsaudit.errors import AuditError, finite_at_least, seconds_of
+from epsaudit.errors import AuditError, finite_at_least, public, seconds_of
 from epsaudit.running.progress import ProgressCallback
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.runs import Runs
 from epsaudit.search import Family
 
 
+@public
 def audit_sequentially(
     mechanism: Mechanism | Callable[..., Any] | None = None,
     pairs: Pairs | None = None,

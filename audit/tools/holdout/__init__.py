@@ -12,6 +12,7 @@ from typing import Any
 
 from epsaudit.audits.holdout import HoldoutResult, audit_holdout
 from epsaudit.claims.definitions import Claim
+from epsaudit.errors import public
 from epsaudit.running.streams import entropy
 from epsaudit.tools.holdout.checks import check_tables
 from epsaudit.tools.holdout.scoring import score_records
@@ -20,6 +21,7 @@ from epsaudit.tools.holdout.tables import Table, find_strata, read_tables
 __all__ = ["Table", "audit_tables", "check_tables", "read_tables", "score_records"]
 
 
+@public
 def audit_tables(
     train: Any,
     holdout: Any,

@@ -17,7 +17,7 @@ from typing import Any
 
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, public
 from epsaudit.running.checkpoint import Checkpoint
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.served import Served
@@ -39,6 +39,7 @@ exception and the other never did. Such an audit is likelier to refute the claim
 for which half of the time is often too little."""
 
 
+@public
 def hunt(
     function: Mechanism | Callable[..., Any] | Served,
     candidates: Sequence[Candidate | DatasetPair | tuple[Any, Any]],
@@ -92,6 +93,7 @@ def hunt(
         everyone = [ScreenedCandidate(number, one) for number, one in enumerate(kept)]
         context = HuntContext(target, options, budget, everyone, seed, checkpoint)
         tracer = HuntTracer(context)
+        target.refuse_if_not_served(kept[0])
         audit_in_order(context, tracer, context.ordered_once("traces", tracer.suspected), more_to_come=True)
         if not context.interrupted:
             screened = context.ordered_once("hunt", lambda: screen_remaining(context))

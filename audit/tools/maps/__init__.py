@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, public, whole_at_least
 from epsaudit.running.streams import entropy
 from epsaudit.tools.maps.audit import audit_subject
 from epsaudit.tools.maps.domains import Atom, Mapping, Vector
@@ -21,6 +21,7 @@ from epsaudit.tools.maps.subject import Adapter
 __all__ = ["Adapter", "Atom", "MapAudit", "Mapping", "Vector", "audit_map"]
 
 
+@public
 def audit_map(
     subject: Any,
     *,

@@ -9,7 +9,6 @@ import dataclasses
 import shlex
 import sys
 import textwrap
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.spec import check_pairs
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs, Relation
-from epsaudit.errors import AuditError, PowerWarning, without_internals
+from epsaudit.errors import AuditError, PowerWarning, public, warn_caller, without_internals
 from epsaudit.running.functions import mechanism_of
 from epsaudit.running.identity import digest
 from epsaudit.running.protocols import Mechanism
@@ -46,6 +45,7 @@ class PrivacyAudit:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
+    @public
     def check(
         self,
         mechanism: Mechanism | Callable[..., Any] | None = None,
@@ -94,6 +94,7 @@ class PrivacyAudit:
         asked |= {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
         return self._run_check(False, mechanism, pairs, witness, **asked)
 
+    @public
     def must_fail(
         self,
         mechanism: Mechanism | Callable[..., Any] | None = None,
@@ -111,6 +112,7 @@ class PrivacyAudit:
         __tracebackhide__ = True
         return self._run_check(True, mechanism, pairs, witness, **asked)
 
+    @public
     def trace(
         self,
         function: Mechanism | Callable[..., Any],
@@ -128,6 +130,7 @@ class PrivacyAudit:
         __tracebackhide__ = True
         return self._run_trace(False, function, pairs, adjacency, bits, **claimed)
 
+    @public
     def must_diverge(
         self, function: Mechanism | Callable[..., Any], pairs: Pairs | None = None, **asked: Any
     ) -> list[Trace]:
@@ -140,6 +143,7 @@ class PrivacyAudit:
         __tracebackhide__ = True
         return self._run_trace(True, function, pairs, **asked)
 
+    @public
     def bound_above(
         self,
         function: Mechanism | Callable[..., Any],
@@ -201,6 +205,7 @@ class PrivacyAudit:
             pytest.fail(f"{worst.name} has no upper bound within its claim.\n\n{said}", pytrace=False)
         return found
 
+    @public
     def map(self, subject: Any, *, pairs: int = 3_000, trials: int = 20_000) -> MapAudit:
         """Fail the test if an input disproves what a library states about a transformation or a measurement.
 
@@ -306,5 +311,5 @@ class PrivacyAudit:
             lines.append(f"    {'reproduce':<10} {command}")  # not wrapped, so that it can be copied
             pytest.fail("\n".join([textwrap.fill(outcome.failure, WIDTH), "", *lines]), pytrace=False)
         if outcome.doubt and not must_fail:
-            warnings.warn(outcome.doubt, PowerWarning, stacklevel=3)
+            warn_caller(outcome.doubt, PowerWarning)
         return outcome.result

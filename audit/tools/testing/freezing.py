@@ -19,7 +19,7 @@ from epsaudit.bounds.certificates import Box, MembershipGame
 from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs
-from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.errors import AuditError, fraction, public, whole_at_least
 from epsaudit.outputs.arrays import values_of
 from epsaudit.outputs.formatting import format_value
 from epsaudit.running.programs import dataset_to_json
@@ -44,6 +44,7 @@ EXPECTED_SHARE = 0.1
 """The event is chosen for the largest predicted bound after this share of the runs of the test."""
 
 
+@public
 def freeze(
     mechanism: Mechanism | Callable[..., Any],
     pairs: Pairs | None = None,

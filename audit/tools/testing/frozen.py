@@ -27,7 +27,7 @@ from epsaudit.bounds.counts import Counts
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, PureDP
 from epsaudit.data.neighbours import Pairs
-from epsaudit.errors import AuditError, PowerWarning, clipped, seconds_of, warn_caller
+from epsaudit.errors import AuditError, PowerWarning, clipped, public, seconds_of, warn_caller
 from epsaudit.outputs.arrays import Outputs, values_of
 from epsaudit.outputs.json_form import output_from_json
 from epsaudit.outputs.normal_form import Array, to_float
@@ -210,6 +210,7 @@ class FrozenTest:
         with np.errstate(divide="ignore", under="ignore"):  # a bet can lose the whole wealth
             return np.asarray(np.log(np.exp(np.minimum(counts.outcomes @ logs, 600.0)) @ weights))
 
+    @public
     def check(
         self,
         mechanism: Mechanism | Callable[..., Any],
@@ -282,6 +283,7 @@ class FrozenTest:
         write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
 
 
+@public
 def read(path: str | Path) -> FrozenTest:
     """Read a frozen test from a file; raise `AuditError` if the file does not contain one.
 

@@ -21,7 +21,7 @@ from epsaudit.audits.spec import check_trials
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.data.pairs import warn_of_strings
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, public
 from epsaudit.running.functions import mechanism_of
 from epsaudit.running.protocols import Mechanism, is_claim
 from epsaudit.running.streams import entropy
@@ -33,6 +33,7 @@ from epsaudit.tools.tracing.suspicion import ALIGNED, NOTHING_SEEN, Suspicion
 __all__ = ["Suspicion", "Trace", "mechanism", "trace", "traces"]
 
 
+@public
 def trace(
     function: Mechanism | Callable[..., Any],
     pair: DatasetPair | tuple[Any, Any],

@@ -27,7 +27,7 @@ from epsaudit.audits.one_run.audit import check_scores, check_terms
 from epsaudit.audits.scores import audit_scores
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, claim_given
-from epsaudit.errors import AuditError, confidence_of, seconds_of, suggest_name, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, public, seconds_of, suggest_name, whole_at_least
 from epsaudit.running.calling import randomness_argument_of
 from epsaudit.running.checkpoint import Checkpoint
 from epsaudit.running.identity import digest
@@ -105,6 +105,7 @@ def products(trained: Trained, canaries: Canaries, iterates: Iterates = "last") 
 NAMED_SCORES = ("loss", "reference", "gradient")
 
 
+@public
 def audit_training(
     fit: Fit,
     data: Data,
@@ -279,6 +280,7 @@ def audit_training(
     return replace(result, notes=(*result.notes, *notes), **more)
 
 
+@public
 def learnt(
     fit: Fit,
     data: Data,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, bdtrc, gammaln
 
-from epsaudit.errors import AuditError, finite_at_least, fraction, needs, whole_at_least
+from epsaudit.errors import AuditError, finite_at_least, fraction, needs, public, whole_at_least
 from epsaudit.text import upper
 from epsaudit.tools.training.probes import NORM_TOLERANCE, Optimiser, Step
 from epsaudit.tools.training.step_tests import Part, run_step_tests
@@ -54,6 +54,7 @@ class TrainingCheck:
         return "\n".join([f"{len(rows)} of {len(self.parts)} tests {refute} the training:", *rows])
 
 
+@public
 def check_training(
     step: Step,
     *,

@@ -10,7 +10,7 @@ from typing import Any
 
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, DatasetPair, Relation, adjacency_of
-from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, public, whole_at_least
 from epsaudit.running.checkpoint import Checkpoint
 from epsaudit.running.functions import mechanism_of
 from epsaudit.running.identity import digest, fingerprint
@@ -86,6 +86,7 @@ class AllPairsBound:
         }
 
 
+@public
 def bound_above_all(
     function: Mechanism | Callable[..., Any],
     domain: Sequence[Any],
@@ -151,7 +152,7 @@ def bound_above_all(
     is_claim(claim, "the function")
     assert claim is not None
     relation, runs = adjacency_of(adjacency), whole_at_least(runs, 10, "runs")
-    alpha = 1.0 - fraction(confidence, "confidence")
+    alpha = 1.0 - confidence_of(confidence)
     pairs = [DatasetPair(form(one.x), form(one.x_prime)) for one in neighbouring_pairs(domain, k, adjacency, least)]
     if not pairs:
         raise AuditError(f"There are no pairs of {least} to {k} records; take more records.")

@@ -14,7 +14,7 @@ import numpy as np
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.data.pairs import warn_of_strings
-from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, public, whole_at_least
 from epsaudit.running.functions import mechanism_of
 from epsaudit.running.protocols import Mechanism, is_claim
 from epsaudit.running.streams import entropy
@@ -162,6 +162,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+@public
 def bound_above(
     function: Mechanism | Callable[..., Any],
     pairs: DatasetPair | tuple[Any, Any] | Sequence[Any],
@@ -248,7 +249,7 @@ def bound_each(
     assert claim is not None
     if not pairs:
         raise AuditError("There are no pairs; give at least one.")
-    runs, alpha = whole_at_least(runs, 10, "runs"), (1.0 - fraction(confidence, "confidence")) / len(pairs)
+    runs, alpha = whole_at_least(runs, 10, "runs"), (1.0 - confidence_of(confidence)) / len(pairs)
     limit = TimeLimit(timeout)
     call = limit.of(call_of(asked))
     how: dict[str, Any] = {"claim": claim, "runs": runs, "alpha": alpha, "seed": entropy(seed)}
