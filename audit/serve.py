@@ -13,7 +13,9 @@ import array
 import contextlib
 import dataclasses
 import datetime
+import difflib
 import enum
+import glob
 import importlib
 import importlib.util
 import inspect
@@ -27,7 +29,7 @@ import random
 import re
 import sys
 import traceback
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -94,6 +96,12 @@ def parse_arguments() -> argparse.Namespace:
     return given
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question whether a similar known name is meant, or '' if no name is similar."""
+    close = difflib.get_close_matches(name, list(known))
+    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
 def import_function(name: str) -> Any:
     """Import ``module:function`` or the function of ``FILE.py:function``; end with a message if that fails."""
     module_name, _, path = name.rpartition(":")
@@ -103,7 +111,8 @@ def import_function(name: str) -> Any:
         sys.path.insert(0, os.path.dirname(os.path.abspath(module_name)))
         spec = importlib.util.spec_from_file_location(os.path.basename(module_name)[:-3], module_name)
         if spec is None or spec.loader is None or not os.path.isfile(module_name):
-            sys.exit(f"There is no file {module_name!r}.")
+            known = glob.glob(os.path.join(os.path.dirname(module_name), "*.py"))
+            sys.exit(f"There is no file {module_name!r}.{did_you_mean(module_name, known)}")
         found = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = found
         spec.loader.exec_module(found)
@@ -117,7 +126,10 @@ def import_function(name: str) -> Any:
         sys.modules["torch"].seed()
     for part in path.split("."):
         if not hasattr(found, part):
-            sys.exit(f"{module_name} has no {path!r}.")
+            known = (
+                [name for name, value in vars(found).items() if callable(value)] if hasattr(found, "__dict__") else []
+            )
+            sys.exit(f"{module_name} has no {path!r}.{did_you_mean(part, known)}")
         found = getattr(found, part)
     if not callable(found):
         sys.exit(f"{name!r} is of type {type(found).__name__}, which cannot be called; give a function of a dataset.")

@@ -26,6 +26,7 @@ from typing import IO, Any, NoReturn, cast
 
 import numpy as np
 
+from epsaudit import serve
 from epsaudit.data.records import shorten
 from epsaudit.errors import NAMES_AN_ERROR, AuditError, OwnCodeError, cause_of, clipped
 from epsaudit.outputs.arrays import Outputs, normalise_array, pack_frozen
@@ -216,6 +217,8 @@ class Child:
     def fail(self, what: str) -> NoReturn:
         """End the process and raise `AuditError` with what it did and the end of its standard error."""
         self.close()
+        if not self._asked and (why := self._refused_by_serve()):
+            raise AuditError(why)
         cause = cause_of(self._words.decode("utf-8", "replace"))
         lines = [line.strip() for line in self._last_words.decode("utf-8", "replace").splitlines()]
         words = " | ".join(
@@ -226,6 +229,13 @@ class Child:
         if cause not in words and NAMES_AN_ERROR.match(cause):
             said = f" Its standard error says: {clipped(cause, LAST_WORDS)!r}, and ends: {words!r}."
         raise OwnCodeError(f"The command {self.program} {what}.{said}")
+
+    def _refused_by_serve(self) -> str:
+        """Return the sentence by which `epsaudit.serve` says that there is no such function, or ''."""
+        words, lines = self.program.words, self._words.decode("utf-8", "replace").splitlines()
+        if serve.__file__ not in words[:-1] or len(lines) != 1:
+            return ""
+        return f"{words[words.index(serve.__file__) + 1]!r} cannot be served. {lines[0]}"
 
     def _hear(self, more: bytes) -> None:
         """Keep the beginning of standard error since the last request, and the end of all of it."""

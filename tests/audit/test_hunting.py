@@ -21,7 +21,7 @@ from epsaudit.data.neighbours import MaxChange
 from epsaudit.running import child, copies
 from epsaudit.running.served import Served
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.hunting import single_audit, time_budget
+from epsaudit.tools.hunting import screening, single_audit, time_budget
 from epsaudit.tools.hunting.boundaries import bisect_path, max_bisection_steps, path_between, shortest_path
 from epsaudit.tools.hunting.candidate import as_candidate
 from epsaudit.tools.hunting.columns import Column
@@ -458,6 +458,50 @@ def test_the_command_finds_what_a_script_without_epsaudit_shows_again(served, ca
     assert len(script.splitlines()) <= 60
     done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, timeout=60, check=True)
     assert all(float(found) < 1e-2 for found in re.findall(r"(?:p-value|counts:) ([\d.e-]+)$", done.stdout, re.M))
+
+
+class TestWhatIsPrinted:
+    """A hunt prints what it refuted, with its datasets, and a summary of the rest; --verbose prints all rows."""
+
+    PAIRS = ("--pair", "[]", "[2]", "--pair", "[3]", "[3, 3]", "--pair", "[2]", "[2, 2]", "--trials", "1000")
+    RELATION = ("--adjacency", "add-remove")
+
+    def printed(self, served, capsys, function, *more, status):
+        words = [{"mine.py:clipped_sum": function}.get(word, word) for word in served if word != "--quiet"]
+        assert main([*words, *self.RELATION, *self.PAIRS, *more]) == status
+        return " ".join(capsys.readouterr().out.split())
+
+    def test_a_summary_of_a_sound_function(self, served, capsys):
+        text = self.printed(served, capsys, "mine.py:sound", status=0)
+        assert "3 audits did not refute the claim; the largest certified bound is " in text
+        assert "--verbose lists all. mine.py:sound: not refuted" in text
+        assert "what was tried" not in text
+
+    def test_all_rows_if_they_are_asked_for(self, served, capsys):
+        text = self.printed(served, capsys, "mine.py:sound", "-v", status=0)
+        assert text.count("not refuted") == 4
+        assert "lists all" not in text
+
+    def test_a_refuted_pair_is_printed_as_datasets(self, served, capsys):
+        text = self.printed(served, capsys, "mine.py:clipped_sum", status=1)
+        assert re.search(r" pair \[[\d, ]*\] against \[[\d, ]+\] ", text)
+        assert "refuted │" in text
+        assert "what was tried" in text
+
+    @pytest.mark.parametrize(
+        ("function", "says"),
+        [
+            ("mine.py:clipped_som", "cannot be served. mine.py has no 'clipped_som'. Did you mean 'clipped_sum'?"),
+            ("mime.py:sound", "'mime.py:sound' cannot be served. There is no file 'mime.py'. Did you mean 'mine.py'?"),
+        ],
+    )
+    def test_a_name_that_is_wrong_is_refused_before_candidates_are_tried(
+        self, served, capsys, function, says, monkeypatch
+    ):
+        monkeypatch.setattr(screening, "screen_candidate", None)
+        words = [{"mine.py:clipped_sum": function}.get(word, word) for word in served]
+        assert main([*words, *self.RELATION, "--schema", "schema.json"]) == 2
+        assert says in capsys.readouterr().err
 
 
 @pytest.mark.slow

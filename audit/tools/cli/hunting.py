@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import shlex
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult
 from epsaudit.running.files import refuse_unwritable, write_whole
 from epsaudit.running.served import Served, stated_claims
+from epsaudit.text import lower
 from epsaudit.tools.cli import (
     AS_EXPECTED,
     INTERRUPTED,
@@ -40,6 +42,9 @@ from epsaudit.tools.hunting.result import Finding
 from epsaudit.tools.reporting import tables
 from epsaudit.tools.reporting.progress import Display
 
+NOT_REFUTED = "not refuted"
+MAX_ROWS = 10
+"""[chosen] Largest number of rows that are printed without --verbose."""
 HUNT_COLUMNS = (
     tables.Column("number", "audit", "count"),
     tables.Column("verdict", "verdict"),
@@ -57,6 +62,7 @@ def hunt(
     out: Path | None,
     as_json: bool,
     quiet: bool,
+    verbose: bool,
     timeout: float,
     fresh: bool,
     claim: str | None,
@@ -110,10 +116,13 @@ def hunt(
     show = printer(quiet or as_json)
     for one in findings:
         show(f"{one}\n")
-    if rows:
+    told = rows if verbose else [row for row in rows if row["verdict"] != NOT_REFUTED][:MAX_ROWS]
+    if told:
         drawn = io.StringIO()
-        tables.print_table(rows, HUNT_COLUMNS, file=drawn, width=tables.WIDTH)
+        tables.print_table(told, HUNT_COLUMNS, file=drawn, width=tables.WIDTH)
         show(drawn.getvalue())
+    if len(told) < len(rows):
+        show(_describe_others(rows, len(told)))
     show(f"{found.sentence()} Seed {found.seed}.")
     if found.interrupted:
         return INTERRUPTED
@@ -121,6 +130,18 @@ def hunt(
         why = next((one.failure for one in found.attempts), "out of time")
         raise AuditError(f"Nothing was audited: {why}{'' if why.endswith(('.', '?', '!')) else '.'}")
     return SURPRISED if found.refuted else AS_EXPECTED
+
+
+def _describe_others(rows: Sequence[dict[str, Any]], n_told: int) -> str:
+    """Return a line on the rows that are not printed, with the largest bound of those that did not refute."""
+    others = [row for row in rows if row["verdict"] == NOT_REFUTED and row["certified"] is not None]
+    audits = "1 audit" if len(rows) - n_told == 1 else f"{len(rows) - n_told} audits"
+    if not others:
+        return f"{audits} not listed (--verbose lists all)."
+    best = max(others, key=lambda row: row["certified"] / max(row["proven"], 1e-300))
+    bound = f"{lower(best['certified'])} of {best['proven']:.4g} claimed"
+    said = f"{audits} did not refute the claim; the largest certified bound is {bound} ({best['tried'].rstrip('.')})."
+    return textwrap.fill(f"{said} --verbose lists all.", tables.WIDTH)
 
 
 def _with_command(finding: Finding, form: str, seed: int) -> AuditResult | SequentialResult:

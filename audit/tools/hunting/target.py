@@ -10,6 +10,7 @@ from typing import Any
 
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
+from epsaudit.running.child_pool import CHILDREN
 from epsaudit.running.functions import FunctionMechanism, mechanism_of
 from epsaudit.running.programs import CommandMechanism
 from epsaudit.running.protocols import Mechanism
@@ -63,6 +64,13 @@ class HuntTarget:
             raise
         except Exception as error:
             raise AuditError(f"The claim for {parameters!r} raises {type(error).__name__}: {error}.") from error
+
+    def refuse_if_not_served(self, candidate: Candidate) -> None:
+        """Raise `AuditError` if a function in another process does not exist, before all candidates are tried."""
+        mechanism = self.mechanism(candidate)
+        if isinstance(mechanism, CommandMechanism):
+            with CHILDREN.borrow(mechanism.program):
+                pass
 
     def keeps_a_process(self, candidate: Candidate) -> bool:
         """Return whether the mechanism is a program whose process answers many runs."""
