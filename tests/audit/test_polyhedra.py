@@ -50,6 +50,14 @@ def test_a_cycle_that_closes_exactly_has_no_interior():
     assert not intersect(first, (1.0, 0.5, 0.0), {((0, 1.0), (2, -1.0)): (-math.inf, 1.0)})
 
 
+def test_the_margin_is_that_of_the_smallest_noise():
+    """Noise of scale 1e-12 can lie in an interval of this width."""
+    narrow = {((0, 1.0),): (0.0, 1e-12)}
+    assert intersect(narrow, (0.0,), {((0, 1.0),): (-math.inf, 0.5e-12)}, unit=1e-12)
+    assert not intersect(narrow, (0.0,), {((0, 1.0),): (-math.inf, 1e-22)}, unit=1e-12)
+    assert intersect({**narrow, ((0, 1.0), (1, 2.0)): (0.0, 1e-12)}, (0.0, 0.0), {((1, 1.0),): FREE}, unit=1e-12)
+
+
 def test_other_weights_need_the_linear_program():
     first = {((0, 1.0), (1, 2.0)): (4.0, math.inf)}
     assert intersect(first, (0.0, 0.0), {((0, 1.0),): (-math.inf, 1.0)})

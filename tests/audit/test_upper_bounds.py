@@ -555,9 +555,9 @@ def _enumerations(function, x, x_prime):
 
     counted, enumerate_paths = [], paths.paths
 
-    def counting(run, limit=paths.MAX_PATHS, list_whole_numbers=False):
+    def counting(run, limit=paths.MAX_PATHS, list_whole_numbers=False, rare=None):
         counted.append(list_whole_numbers)
-        return enumerate_paths(run, limit, list_whole_numbers)
+        return enumerate_paths(run, limit, list_whole_numbers, rare)
 
     paths.paths = counting
     settings = {"claim": PureDP(0.1), "runs": 100, "alpha": 0.05, "seed": 1}

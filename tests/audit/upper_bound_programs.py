@@ -5,6 +5,7 @@ run on arrays of many draws at once, so that 200,000 runs, which bound the loss 
 Programs without continuous draws have an exact loss, by enumeration of the outcomes of their draws.
 """
 
+import bisect
 import itertools
 import linecache
 import math
@@ -55,6 +56,8 @@ class Runs:
     def draw(self, law, scale):
         if law in ("laplace", "normal", "gumbel", "exponential"):
             return getattr(self.rng, law)(size=self.n) * scale
+        if law == "geometric":
+            return self.rng.geometric(scale, size=self.n)
         raise ValueError(law)
 
 
@@ -103,6 +106,22 @@ class DataCondition:
 
     def evaluate(self, runs):
         return runs.rng.random(runs.n) < (self.p_large if runs.data[self.place] > 0 else self.p)
+
+
+@dataclass(frozen=True)
+class NoisyCoin:
+    """A coin whose probability depends on a comparison that the output does not show."""
+
+    condition: Compare
+    p: float
+    p_otherwise: float
+
+    @property
+    def text(self):
+        return f"rng.random() < ({self.p} if {self.condition.text} else {self.p_otherwise})"
+
+    def evaluate(self, runs):
+        return runs.rng.random(runs.n) < np.where(self.condition.evaluate(runs), self.p, self.p_otherwise)
 
 
 @dataclass(frozen=True)
@@ -160,6 +179,193 @@ class Sum:
     def run(self, runs):
         values = [runs.variables[one] for one in self.variables] + [runs.data[one] for one in self.places]
         runs.assign(self.name, sum(a * b for a, b in zip(self.factors, values, strict=True)))
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """Data with two-sided geometric noise."""
+
+    name: str
+    place: int
+    p: float
+
+    def lines(self):
+        return [f"{self.name} = data[{self.place}] + rng.geometric({self.p}) - rng.geometric({self.p})"]
+
+    def run(self, runs):
+        one, other = (runs.draw("geometric", self.p) for _ in range(2))
+        runs.assign(self.name, runs.data[self.place] + one - other)
+
+
+@dataclass(frozen=True)
+class SumOfDraws:
+    """Data with a number of draws that depends on the data, or does not."""
+
+    name: str
+    place: int
+    counted: int | None
+    scale: float
+
+    def lines(self):
+        count = 2 if self.counted is None else f"1 + (data[{self.counted}] > 0)"
+        draws = f"sum(rng.laplace(scale={self.scale}) for _ in range({count}))"
+        return [f"{self.name} = data[{self.place}] + {draws}"]
+
+    def run(self, runs):
+        count = 2 if self.counted is None else 1 + (runs.data[self.counted] > 0)
+        runs.assign(self.name, runs.data[self.place] + sum(runs.draw("laplace", self.scale) for _ in range(count)))
+
+
+@dataclass(frozen=True)
+class ReleasedScale:
+    """Noise whose scale is a rounded noisy number."""
+
+    name: str
+    place: int
+    by: str
+
+    def lines(self):
+        return [f"{self.name} = data[{self.place}] + rng.laplace(scale=1.0 + abs(round({self.by})) % 3)"]
+
+    def run(self, runs):
+        scale = 1.0 + np.abs(np.round(runs.variables[self.by])) % 3
+        runs.assign(self.name, runs.data[self.place] + runs.draw("laplace", scale))
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """A multiple of a variable, by a constant or by another variable, which is thereby released."""
+
+    name: str
+    variable: str
+    factor: float | str
+
+    def lines(self):
+        return [f"{self.name} = {self.variable} * {self.factor}"]
+
+    def run(self, runs):
+        factor = runs.variables[self.factor] if isinstance(self.factor, str) else self.factor
+        runs.assign(self.name, runs.variables[self.variable] * factor)
+
+
+@dataclass(frozen=True)
+class Limited:
+    """A variable between -1 and 1."""
+
+    name: str
+    variable: str
+    style: str
+
+    def lines(self):
+        return {
+            "clip": [f"{self.name} = np.clip({self.variable}, -1.0, 1.0)"],
+            "builtins": [f"{self.name} = max(-1.0, min(1.0, {self.variable}))"],
+        }[self.style]
+
+    def run(self, runs):
+        runs.assign(self.name, np.clip(runs.variables[self.variable], -1.0, 1.0))
+
+
+@dataclass(frozen=True)
+class SortTwo:
+    """The smaller and the larger one of two variables."""
+
+    names: tuple
+    variables: tuple
+    style: str
+
+    def lines(self):
+        given = ", ".join(self.variables)
+        return {
+            "sorted": [f"{self.names[0]}, {self.names[1]} = sorted([{given}])"],
+            "numpy": [f"{self.names[0]}, {self.names[1]} = np.sort(np.array([{given}]))"],
+        }[self.style]
+
+    def run(self, runs):
+        both = [runs.variables[one] for one in self.variables]
+        for name, choose in zip(self.names, (np.minimum, np.maximum), strict=True):
+            runs.assign(name, choose(*both))
+
+
+@dataclass(frozen=True)
+class AppendOrder:
+    """The order of some variables, which compiled code compares."""
+
+    names: tuple
+
+    def lines(self):
+        return [f"out += [int(one) for one in np.argsort(np.array([{', '.join(self.names)}]))]"]
+
+    def run(self, runs):
+        for places in np.argsort([runs.variables[name] for name in self.names], axis=0):
+            runs.append(places, runs.active)
+
+
+@dataclass(frozen=True)
+class AppendRank:
+    """The number of thresholds that a variable exceeds."""
+
+    name: str
+    style: str
+
+    def lines(self):
+        return {
+            "bisect": [f"out.append(bisect.bisect([-1, 0, 2], {self.name}))"],
+            "numpy": [f"out.append(int(np.searchsorted([-1.0, 0.0, 2.0], {self.name})))"],
+            "where": [f"out.append(int(sum(np.where(np.array([{self.name}] * 3) > [-1, 0, 2], 1, 0))))"],
+            "rounded": [f"out.append(min(max(round({self.name}), 0), 3))"],
+        }[self.style]
+
+    def run(self, runs):
+        values = runs.variables[self.name]
+        if self.style == "rounded":
+            runs.append(np.clip(np.round(values), 0, 3).astype(int), runs.active)
+        else:
+            runs.append(np.searchsorted([-1, 0, 2], values, "right" if self.style == "bisect" else "left"), runs.active)
+
+
+@dataclass(frozen=True)
+class AppendDiscrete:
+    """A binomial number, or a choice with weights, with probabilities that depend on the data."""
+
+    place: int
+    style: str
+    p: float
+    p_large: float
+
+    def lines(self):
+        p = f"({self.p_large} if data[{self.place}] > 0 else {self.p})"
+        return {
+            "binomial": [f"out.append(int(rng.binomial(3, {p})))"],
+            "choice": [f"p = {p}", "out.append(int(rng.choice(3, p=[p, 0.8 - p, 0.2])))"],
+        }[self.style]
+
+    def run(self, runs):
+        p = self.p_large if runs.data[self.place] > 0 else self.p
+        draw = runs.rng.binomial(3, p, runs.n) if self.style == "binomial" else (
+            runs.rng.choice(3, size=runs.n, p=[p, 0.8 - p, 0.2])
+        )  # fmt: skip
+        runs.append(draw, runs.active)
+
+
+@dataclass(frozen=True)
+class StableKeys:
+    """The positions of positive data whose noisy values exceed a threshold; only these data get noise."""
+
+    scale: float
+    threshold: float
+
+    def lines(self):
+        return [
+            "for place, one in enumerate(data):",
+            f"    if one > 0 and one + rng.laplace(scale={self.scale}) > {self.threshold}:",
+            "        out.append(place)",
+        ]
+
+    def run(self, runs):
+        for place, one in enumerate(runs.data):
+            if one > 0:
+                runs.append(place, runs.active & (one + runs.draw("laplace", self.scale) > self.threshold))
 
 
 @dataclass(frozen=True)
@@ -411,6 +617,13 @@ def enumerated_law(function, data):
     return {output: probability for output, probability in law.items() if probability}
 
 
+EXTENDED = (
+    *("noisy", "geometric", "sum", "scale", "multiple", "limited", "sort", "order", "rank", "rank", "discrete"),
+    *("keys", "coin", "bit"),
+)
+"""Actions of extended programs."""
+
+
 class Writer:
     """Writes the statements of one random program."""
 
@@ -484,6 +697,56 @@ class Writer:
         statements += self.block(known, 2, releases)
         return [*statements, AppendCondition(self.comparison(known))]
 
+    def extended(self):
+        """Return statements with code that compares out of sight, discrete draws, releases and adaptive scales."""
+        statements = []
+        known = [self.noisy([], statements)]
+        for _ in range(self.choice.randint(2, 4)):
+            action = self.choice.choice(EXTENDED)
+            name, place, one = next(self.names), self.choice.randrange(self.size), self.choice.choice(known)
+            if action == "noisy":
+                known.append(self.noisy(known, statements))
+            elif action == "geometric":
+                statements.append(Geometric(name, place, self.choice.choice([0.25, 0.5])))
+                statements.append(AppendRank(name, self.choice.choice(["bisect", "rounded"])))
+            elif action == "sum":
+                counted = self.choice.choice([None, None, self.choice.randrange(self.size)])
+                statements.append(SumOfDraws(name, place, counted, self.scale()))
+                known.append(name)
+            elif action == "scale":
+                statements.append(ReleasedScale(name, place, one))
+                known.append(name)
+            elif action == "multiple":
+                statements.append(Multiple(name, one, self.choice.choice([2.0, -0.5, self.choice.choice(known)])))
+                known.append(name)
+            elif action == "limited":
+                statements.append(Limited(name, one, self.choice.choice(["clip", "builtins"])))
+                statements += [Append(name, is_real=True)] if self.choice.random() < 0.4 else []
+                known.append(name)
+            elif action == "sort" and len(known) > 1:
+                names = name, next(self.names)
+                two, style = tuple(self.choice.sample(known, 2)), self.choice.choice(["sorted", "numpy"])
+                statements.append(SortTwo(names, two, style))
+                known += names
+            elif action == "order" and len(known) > 1:
+                statements.append(AppendOrder(tuple(self.choice.sample(known, min(len(known), 3)))))
+            elif action == "discrete":
+                p = self.choice.choice([0.2, 0.4])
+                style, p_large = self.choice.choice(["binomial", "choice"]), self.choice.choice([p, 0.5, 0.6])
+                statements.append(AppendDiscrete(place, style, p, p_large))
+            elif action == "keys":
+                statements.append(StableKeys(self.choice.choice([0.5, 1.0]), self.choice.choice([1.5, 3.0])))
+            elif action == "coin":
+                coin = NoisyCoin(self.comparison(known), self.choice.choice([0.25, 0.5]), 0.75)
+                statements.append(AppendCondition(coin))
+            elif action == "bit":
+                statements.append(AppendCondition(self.condition(known)))
+            else:
+                statements.append(AppendRank(one, self.choice.choice(["bisect", "numpy", "where", "rounded"])))
+        shows_number = self.choice.random() < 0.3
+        last = Append(known[-1], is_real=True) if shows_number else AppendCondition(self.comparison(known))
+        return [*statements, last]
+
     def selection(self):
         statements, names = [], []
         for place in range(self.size):
@@ -535,6 +798,7 @@ KINDS = {
     "sparse vector": Writer.sparse_vector,
     "discrete": Writer.discrete,
     "mixed": Writer.mixed,
+    "extended": Writer.extended,
 }
 
 
@@ -545,7 +809,7 @@ def random_program(seed):
     Its data are two to four integers that change by at most 1, or bits if it has coins that depend on the data.
     """
     choice = random.Random(seed)
-    kind, size = choice.choices(list(KINDS), [4, 2, 2, 2, 2, 1])[0], choice.choice([2, 3, 4])
+    kind, size = choice.choices(list(KINDS), [4, 2, 2, 2, 2, 1, 6])[0], choice.choice([2, 3, 4])
     statements = tuple(KINDS[kind](Writer(choice, size)))
     is_binary = kind in ("discrete", "mixed")
     x = x_prime = [choice.randint(0, 1) if is_binary else choice.randint(-1, 2) for _ in range(size)]
@@ -557,7 +821,7 @@ def random_program(seed):
 
 def compiled(source, seed):
     """Return the function that the text defines; tracebacks and `inspect` find its lines."""
-    name, names = f"<random program {seed}>", {"np": np, "math": math}
+    name, names = f"<random program {seed}>", {"np": np, "math": math, "bisect": bisect}
     exec(compile(source, name, "exec"), names)
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     return names["program"]

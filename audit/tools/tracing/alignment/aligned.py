@@ -8,6 +8,7 @@ selection: the shift is then a function of the output alone, and is learnt on tr
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -17,10 +18,12 @@ from epsaudit.tools.tracing.alignment.run import (
     RELEASE,
     RETURN,
     AlignmentRun,
+    Draw,
     Event,
     Parted,
     Runner,
     equal_sums,
+    noise_size,
 )
 from epsaudit.tools.tracing.alignment.shifts import (
     Condition,
@@ -178,7 +181,7 @@ def verified(first: AlignmentRun, shift: Shift, run_prime: Runner, whole_path: b
         for one, other in _events_to_match(first, third, whole_path):
             if one.kind == COMPARE and one.outcome != other.outcome:
                 raise Parted("a comparison has another outcome with the shifted noise")
-            if one.kind != COMPARE and not _same_number(one, other, shift):
+            if one.kind != COMPARE and not _same_number(one, other, shift, first.draws):
                 raise Parted("a released number differs with the shifted noise")
     except Parted as parted:
         return Aligned(math.inf, shift, parted.reason)
@@ -192,14 +195,15 @@ def _events_to_match(first: AlignmentRun, third: AlignmentRun, whole_path: bool)
     return zip(mine, theirs, strict=True)
 
 
-def _same_number(one: Event, other: Event, shift: Shift) -> bool:
+def _same_number(one: Event, other: Event, shift: Shift, draws: Sequence[Draw]) -> bool:
     """Return whether a released number is the same on both sides but for rounding."""
     if one.kind == RELEASE and one.outcome == other.outcome:
         return True
     moved = [weight * shift.amounts[draw] for draw, weight in one.terms if draw not in shift.stretches]
     stretched = any(draw in shift.stretches for draw, _ in one.terms)
     size = abs(one.constant) + abs(other.constant) + sum(map(abs, moved))
-    return not stretched and equal_sums(sum(moved) + other.constant, one.constant, size)
+    noise = noise_size(one.terms, draws)
+    return not stretched and equal_sums(sum(moved) + other.constant, one.constant, size, noise)
 
 
 def other_losses(first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun) -> float:

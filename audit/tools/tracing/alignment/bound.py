@@ -15,9 +15,11 @@ from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.data.pairs import warn_of_strings
 from epsaudit.errors import AuditError, confidence_of, public, whole_at_least
+from epsaudit.results.result import UPPER_SLACK
 from epsaudit.running.functions import mechanism_of
 from epsaudit.running.protocols import Mechanism, is_claim
 from epsaudit.running.streams import entropy
+from epsaudit.text import upper
 from epsaudit.tools.tracing.alignment.aligned import AllKept, ByOutput, Strategy
 from epsaudit.tools.tracing.alignment.certain import (
     CertainBound,
@@ -30,8 +32,10 @@ from epsaudit.tools.tracing.alignment.certain import (
 )
 from epsaudit.tools.tracing.alignment.checks import (
     GENUINE_RUNS,
+    WATCHED_RUNS,
     GenuineRun,
     exceptions_of,
+    require_no_memory,
     require_random_draws,
     require_same_output,
 )
@@ -51,6 +55,8 @@ TRAINING_RUNS = 200
 """[measured] Training runs in each direction, at most a fifth of all runs."""
 CHECKED_REPEATS = 2
 """[formula] Runs that are repeated with the same draws and another seed, to see randomness that is not recorded."""
+NOT_LISTED = 1e-11
+"""[chosen] Largest probability of what lists of outcomes leave out, beside which no other bound is searched."""
 MAX_LEFT_OUT = 0.5
 """[chosen] Largest probability that a bound may leave out; beyond it there is no bound, and the reason is reported."""
 CHUNK = 1_000
@@ -112,11 +118,11 @@ class UpperBound:
 
     def amount(self) -> str:
         """Return the bound in words, without the reason why it holds."""
-        said = f"at most {self.claim.symbol} {self.upper_bound:.3f}"
+        said = f"at most {self.claim.symbol} {rounded_up(self.upper_bound)}"
         if isinstance(self.claim, ApproxDP):
             said += f" at delta {self.claim.delta:g}"
         if self.delta:
-            said += f" except with probability {self.delta:.1g}"
+            said += f" except with probability {upper(self.delta, 1)}"
         return said
 
     def sentence(self) -> str:
@@ -158,6 +164,11 @@ class UpperBound:
         }
 
 
+def rounded_up(value: float) -> str:
+    """Return an upper bound with three decimals, rounded up, where computed bounds have a slack of 2e-6."""
+    return f"{math.ceil(value / (1.0 + UPPER_SLACK) * 1000.0 - 1e-9) / 1000.0:.3f}" if value < math.inf else "inf"
+
+
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -186,7 +197,8 @@ def bound_above(
     function : callable or Mechanism
         The function, as for `epsaudit.black_box`.
     pairs : (x, x_prime), DatasetPair, or a list of these
-        Neighbouring datasets. The result is the largest bound of all pairs.
+        Neighbouring datasets. The result is the largest bound of all pairs. It leaves out the largest probability that
+        the bound of a pair leaves out, and is certain if the bounds of all pairs are.
     claim : Claim, optional
         The claim in whose parameter the bound is stated, by default that of the mechanism.
     adjacency : relation, optional
@@ -224,8 +236,14 @@ def bound_above(
     warn_of_strings(listed)
     asked = mechanism_of(function, adjacency)
     how: dict[str, Any] = {"runs": runs, "confidence": confidence, "seed": seed, "n_jobs": n_jobs, "timeout": timeout}
-    found = bound_each(asked, listed, claim, **how)
-    return max(found, key=lambda one: (one.upper_bound, one.delta))
+    return largest(bound_each(asked, listed, claim, **how))
+
+
+def largest(found: Sequence[UpperBound]) -> UpperBound:
+    """Return a bound that holds for several pairs: the largest one, which leaves out what any of them leaves out."""
+    worst = max(found, key=lambda one: (one.upper_bound, one.delta))
+    delta, runs = max(one.delta for one in found), max(one.runs for one in found)
+    return replace(worst, delta=delta, certain=all(one.certain for one in found), runs=runs)
 
 
 def bound_each(
@@ -351,10 +369,10 @@ class PairBound:
         except Parted as parted:
             return self._none(parted.reason)
         exact = exact_bound(self.claim, *self.sides)
-        if exact is not None and not exact.delta:
+        if exact is not None and exact.delta <= NOT_LISTED:
             return self._verified(exact)
         by_paths = self._certain_by_paths()
-        if by_paths is not None and self._within(by_paths.value) and not by_paths.delta:
+        if by_paths is not None and self._within(by_paths.value) and by_paths.delta <= NOT_LISTED:
             return self._verified(by_paths)
         others = [] if by_paths is None else [self._certain_by_output(), self._certain_by_matching()]
         if by_paths is not None and not isinstance(self.claim, PureDP):
@@ -404,9 +422,14 @@ class PairBound:
         """Raise `Parted` if draws are not random, or if anything but draws decides what a run does."""
         for side, dataset in zip(self.watched, (self.pair.x, self.pair.x_prime), strict=True):
             seeds = range(self.seed, self.seed + GENUINE_RUNS)
-            genuine = [runner(self.call, dataset, seed)(GenuineRun(seed)) for seed in seeds]
+            genuine = [
+                runner(self.call, dataset, seed)(GenuineRun(seed, number < WATCHED_RUNS))
+                for number, seed in enumerate(seeds)
+            ]
             self.returned_none &= all(one.output is None for one in genuine)
             require_random_draws(genuine)
+            again = GenuineRun(self.seed, watches_generators=True)
+            require_no_memory(genuine[0], runner(self.call, dataset, self.seed)(again))
             self.known_exceptions |= exceptions_of(genuine)
             for number in range(CHECKED_REPEATS):
                 first = side(AlignmentRun(self.seed + number))
@@ -437,13 +460,14 @@ class PairBound:
         if not any(path.choices or any(one.law == UNIFORM for one in path.draws) for path in (*mine, *theirs)):
             return None
         epsilon = max(0.0, matched_epsilon(mine, theirs), matched_epsilon(theirs, mine))
-        return CertainBound(_in_parameter(self.claim, epsilon), 0.0, max(len(mine), len(theirs)))
+        left_out = max(side.rare for side in self.sides)
+        return CertainBound(_in_parameter(self.claim, epsilon), left_out, max(len(mine), len(theirs)))
 
     def _combine(self, both: list[list[PathLoss]]) -> CertainBound:
         """Return the larger bound of both directions."""
         values = [combined(self.claim, one) for one in both]
         value, delta = max(one for one, _ in values), max(one for _, one in values)
-        return CertainBound(value, delta, max(map(len, both)))
+        return CertainBound(value, delta, max(len(side.paths()) for side in self.sides))
 
     def _trained(self, strategies: Sequence[AllKept | ByOutput]) -> Plan:
         """Train a strategy in both directions, and plan the bound that fresh runs are to certify."""

@@ -25,10 +25,10 @@ from epsaudit.tools.tracing.alignment.aligned import (
     require_same_path,
     signature,
 )
-from epsaudit.tools.tracing.alignment.extra_draws import ExtraDraws
+from epsaudit.tools.tracing.alignment.extra_draws import ExtraDraws, image_of
 from epsaudit.tools.tracing.alignment.paths import PathRun, Side
 from epsaudit.tools.tracing.alignment.polyhedra import intersect
-from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Draw, Parted, equal_sums
+from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Draw, Parted, equal_sums, noise_size
 from epsaudit.tools.tracing.alignment.shifts import Shift, largest_loss, stretch_or_shift
 from epsaudit.tools.tracing.losses import dominating_laws, exact_loss
 
@@ -92,7 +92,7 @@ def exact_bound(claim: Claim, side: Side, side_prime: Side) -> CertainBound | No
     law, law_prime = map(output_law, both)
     count, n_paths = len(both[0]), max(map(len, both))
     rest = max(0.0, 1.0 - math.fsum(law.values()), 1.0 - math.fsum(law_prime.values()))
-    if any(path.truncated for paths in both for path in paths):
+    if side.rare or side_prime.rare:
         rest = max(rest, ROUNDING_OF_SUMS)
     elif rest < count * ROUNDING_OF_SUMS:
         rest = 0.0
@@ -145,9 +145,14 @@ def path_losses(side: Side, side_prime: Side, equal: bool = False) -> list[PathL
             )
         except Parted:
             found.append(PathLoss(math.inf, path.largest_probability, None, path))
-    if any(one.loss == math.inf and one.shifts is None for one in found):
-        return with_extra_draws(found, side_prime.paths())
-    return found
+    if any(map(is_unaligned, found)):
+        found = with_extra_draws(found, side_prime.paths())
+    return found + not_listed(side)
+
+
+def not_listed(side: Side) -> list[PathLoss]:
+    """Return what the list of paths leaves out as one path without an alignment; an empty list for nothing."""
+    return [PathLoss(math.inf, side.rare, None)] if side.rare else []
 
 
 def with_extra_draws(found: Sequence[PathLoss], theirs: Sequence[PathRun]) -> list[PathLoss]:
@@ -157,13 +162,23 @@ def with_extra_draws(found: Sequence[PathLoss], theirs: Sequence[PathRun]) -> li
     """
     most = max(len(one.draws) for one in [*theirs, *(one.path for one in found if one.path is not None)])
     best = list(found)
+    whole = {image_of(one.path) for one in found if one.path is not None and not is_unaligned(one)}
     for start in range(min(most, MAX_EXTRA_POSITIONS)):
         extra, losses = ExtraDraws(theirs, start), list[PathLoss]()
+        sources: dict[Any, Any] = dict.fromkeys(whole)
         for one in found:
-            aligned = extra.align(one.path) if one.path is not None and one.loss == math.inf else None
-            losses.append(one if aligned is None else PathLoss(aligned[0], one.probability, None, one.path, aligned[1]))
+            aligned = extra.align(one.path) if one.path is not None and is_unaligned(one) else None
+            if aligned is None or sources.setdefault(aligned.image, aligned.source) != aligned.source:
+                losses.append(one)
+            else:
+                losses.append(PathLoss(aligned.loss, one.probability, None, one.path, aligned.amounts))
         best = min(best, losses, key=_cost)
     return best
+
+
+def is_unaligned(one: PathLoss) -> bool:
+    """Return whether a path has no alignment; a shift of normal noise has an infinite loss and a known law."""
+    return one.loss == math.inf and one.shifts is None
 
 
 def _cost(losses: Sequence[PathLoss]) -> tuple[float, float]:
@@ -214,7 +229,7 @@ def path_losses_by_output(side: Side, side_prime: Side) -> list[PathLoss]:
         others = largest_of_other_losses(path, theirs, amounts)
         # the paths of x' that the shifted draws can meet have the scales of this path
         found.append(_loss_of(path, Shift(amounts, {}), path.draws, others))
-    return found
+    return found + not_listed(side)
 
 
 def largest_of_other_losses(path: PathRun, theirs: Sequence[PathRun], amounts: Sequence[float]) -> float:
@@ -225,7 +240,7 @@ def largest_of_other_losses(path: PathRun, theirs: Sequence[PathRun], amounts: S
     same = [other for other in theirs if signature(other) == signature(path)]
     losses = [other_losses(path, other) for other in same]
     if len(set(losses)) > 1:
-        met = [intersect(path.intervals, amounts, other.intervals) for other in same]
+        met = [_can_meet(path, other, amounts) for other in same]
         losses = [loss for loss, is_met in zip(losses, met, strict=True) if is_met]
     return max(losses, default=math.inf)
 
@@ -234,8 +249,15 @@ def keeps_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> boo
     """Return whether no shifted draws of a path of x are draws of this path of x', or the output is the same there."""
     if _has_same_output(path, other, amounts):
         return True
-    different_choices = [one.outcome for one in path.choices] != [one.outcome for one in other.choices]
-    return different_choices or not intersect(path.intervals, amounts, other.intervals)
+    both = zip(path.choices, other.choices, strict=False)  # a path with fewer discrete draws can meet one with more
+    different_choices = any(repr(one.outcome) != repr(its.outcome) for one, its in both)
+    return different_choices or not _can_meet(path, other, amounts)
+
+
+def _can_meet(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
+    """Return whether shifted draws of a path of x can be draws of this path of x'."""
+    unit = min((one.scale for one in (*path.draws, *other.draws)), default=1.0)
+    return intersect(path.intervals, amounts, other.intervals, unit)
 
 
 def _has_same_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
@@ -246,7 +268,7 @@ def _has_same_output(path: PathRun, other: PathRun, amounts: Sequence[float]) ->
     for one, its in zip(mine, their, strict=True):
         moved = [weight * amounts[draw] for draw, weight in one.terms]
         size = abs(one.constant) + abs(its.constant) + sum(map(abs, moved))
-        if not equal_sums(sum(moved) + its.constant, one.constant, size):
+        if not equal_sums(sum(moved) + its.constant, one.constant, size, noise_size(one.terms, path.draws)):
             return False
     return True
 
@@ -256,7 +278,7 @@ def combined(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:
 
     See the theorem of docs/explanation/theory.md for the three cases: equal shifts, adaptive shifts, and pure losses.
     """
-    aligned = [one for one in losses if one.loss < math.inf or one.shifts is not None]
+    aligned = [one for one in losses if not is_unaligned(one)]
     delta = min(1.0, math.fsum(one.probability for one in losses if one not in aligned))
     if not aligned or delta >= 1.0:
         return math.inf, 1.0

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
+import pickle
+import random
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -30,6 +32,10 @@ SAME_NUMBER = 1e-9
 """[formula] Relative difference of two results of the same arithmetic in another order."""
 FEW_ROUNDINGS = 2.0**-48
 """[formula] Relative rounding error of sixteen operations on floats."""
+WATCHED_RUNS = 4
+"""[chosen] Genuine runs in which the states of generators are stored, which takes longer than most draws."""
+KINDS_OF_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+"""Generators whose state can be read. Those of the operating system have none."""
 NUMBER_IN_TEXT = re.compile(r"[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?")
 """A decimal number without its sign."""
 
@@ -41,15 +47,19 @@ class GenuineRun(Listener):
     ----------
     seed : int
         Seed of the positions that are chosen from populations. All other draws are those of the original samplers.
+    watches_generators : bool
+        Whether to store the states of generators.
     """
 
     profiles = False
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, watches_generators: bool = False) -> None:
         super().__init__()
-        self.rng = np.random.default_rng(seed)
+        self.rng, self.watches_generators = np.random.default_rng(seed), watches_generators
+        self.states: list[int | None] = []
+        """For each draw a hash of the state of its generator, or None if the generator is unknown or did not change."""
         self.continuous: list[float] = []
-        """Numbers with a density, without their centres, in the order of draws."""
+        """Numbers with a density, without their centres and scales, in the order of draws."""
         self.discrete: list[tuple[str, str, float]] = []
         """For each other draw its name, its outcome as text, and its log probability."""
         self.values: list[float] = []
@@ -64,8 +74,8 @@ class GenuineRun(Listener):
         """Call a sampler, and store its answer."""
         centre, states, fixed = fields
         with paused():
-            answer = make()
-            law, _, centre = noise_law(states["law"], 0.0 if centre is None else centre, fixed)
+            answer = self._made(make)
+            law, scale, centre = noise_law(states["law"], 0.0 if centre is None else centre, fixed)
             if law is None:
                 known = discrete_law(name, make, fixed)
                 log_probability = known.log_probability(answer) if known.known else 0.0
@@ -80,15 +90,29 @@ class GenuineRun(Listener):
             if {"low", "high"} & {*fixed}:
                 low, high = fixed.get("low", 0.0), fixed.get("high", 1.0)
                 numbers = (numbers - low) / (high - low)
-            self.continuous += np.ravel(numbers).tolist()
+            self.continuous += np.ravel(numbers / np.asarray(scale, float)).tolist()
             self.values += np.ravel(numbers).tolist()
             return answer
+
+    def _made(self, make: Any) -> Any:
+        """Call a sampler, and store the state that its generator had."""
+        before = state_of(make) if self.watches_generators else None
+        answer = make()
+        if self.watches_generators:
+            self.states.append(None if state_of(make) == before else before)
+        return answer
+
+    def _note_choice(self, make: Any) -> None:
+        """Store the state of the generator of a choice from a population, and let the generator go on."""
+        self._made(functools.partial(advance, make))
 
     def answer(self, kind: str, name: str, make: Any, *_: Any, **__: Any) -> Any:
         """Choose positions from a population, or call another recorded function."""
         if kind != "sample":
             return make()
         with paused():
+            if self.watches_generators:
+                self._note_choice(make)
             law, take = index_law(name, make)
             self.outcomes.append(law.draw(self.rng))
             return take(copied(self.outcomes[-1]))
@@ -116,12 +140,41 @@ class GenuineRun(Listener):
             self.values += [1.0 + max(noise, 0.0), 1.0 + max(-noise, 0.0)]
             self.discrete.append((name, repr(noise), 0.0))
         else:
-            self.continuous.append(noise)
+            self.continuous.append(noise / call.scale)
             self.values.append(noise)
 
     def finish(self, output: Any) -> None:
         """Store the output."""
         self.output = output
+
+
+def generator_of(make: Any) -> Any:
+    """Return the generator of numpy or of the module random on which a sampler is called, or None."""
+    if isinstance(make, functools.partial) and make.func is advance:
+        make = make.args[0]
+    if not isinstance(make, functools.partial):
+        return None
+    owners = (getattr(make.func, "__self__", None), *make.args[:1])
+    known = (one for one in owners if isinstance(one, KINDS_OF_GENERATORS) and not isinstance(one, random.SystemRandom))
+    return next(known, None)
+
+
+def state_of(make: Any) -> int | None:
+    """Return a hash of the state of a sampler's generator, or None if it has no known generator with a state."""
+    owner = generator_of(make)
+    if owner is None:
+        return None
+    if isinstance(owner, random.Random):
+        return hash(owner.getstate())
+    state = owner.bit_generator.state if isinstance(owner, np.random.Generator) else owner.get_state(legacy=False)
+    return hash(pickle.dumps(state, -1))
+
+
+def advance(make: Any) -> None:
+    """Draw a number from a sampler's generator that nobody uses, so that its state changes."""
+    owner = generator_of(make)
+    if owner is not None:
+        owner.random()
 
 
 def numbers_of(answer: Any) -> list[float]:
@@ -142,11 +195,30 @@ def require_random_draws(runs: Sequence[GenuineRun]) -> None:
     for one in runs:
         if len(set(one.continuous)) < len(one.continuous):
             raise Parted("two draws of a run are equal: their generators have the same seed")
+        states = [state for state in one.states if state is not None]
+        if len(set(states)) < len(states):
+            raise Parted("two draws of a run begin at the same state: their generators have the same seed")
+    watched = [one.states for one in runs if one.watches_generators]
+    for number, some in enumerate(zip(*watched)):  # noqa: B905
+        if len(watched) > 1 and some[0] is not None and len(set(some)) == 1:
+            raise Parted(f"draw {number + 1} begins at the same state for all seeds: its generator has a fixed seed")
     sequences = [tuple(one.discrete) for one in runs]
     if sequences[0] and len(set(sequences)) == 1:
         log_probability = (len(runs) - 1) * math.fsum(one[2] for one in sequences[0])
         if log_probability < COINCIDENCE:
             raise Parted("the discrete draws are the same for all seeds: their generator has a fixed seed")
+
+
+def require_no_memory(first: GenuineRun, again: GenuineRun) -> None:
+    """Raise `Parted` if a later run with the seed of the first run draws another number of numbers.
+
+    A function that keeps its noise, or its answer, between runs is no function of its draws. If its generator is in
+    another state, the numbers of draws may differ without a reason.
+    """
+    both = [(len(one.values), len(one.outcomes), len(one.answers)) for one in (first, again)]
+    same_start = not sum(both[1]) or (first.states[:1] and first.states[:1] == again.states[:1] != [None])
+    if both[0] != both[1] and same_start:
+        raise Parted("a later run with the same seed makes other draws: the function keeps something between runs")
 
 
 def require_same_output(genuine: GenuineRun, run: Runner) -> bool:

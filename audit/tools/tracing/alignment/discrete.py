@@ -55,13 +55,14 @@ def discrete_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
     """
     short, size = name.rpartition(".")[2], fixed.get("size")
     if size is None and short in ("integers", "randint", "randrange", "randbelow", "getrandbits", "randbits"):
-        low, high = _range(name, short, fixed)
+        whole = _range(name, short, fixed)
+        count = (whole.stop - whole.start - 1) // whole.step + 1  # len() fails for more than 2^63 numbers
         return uniform_law(
             name,
-            lambda: range(low, high),
-            high - low,
-            lambda rng: int(rng.integers(low, high)) if high - low < 2**62 else low + _large(rng, high - low),
-            lambda one: low <= one < high,
+            lambda: whole,
+            count,
+            lambda rng: whole.start + whole.step * (int(rng.integers(count)) if count < 2**62 else _large(rng, count)),
+            whole.__contains__,
         )
     if size is None and short == "binomial":
         return binomial_law(int(fixed["n"]), float(fixed["p"]))
@@ -108,18 +109,19 @@ def geometric_law(scale: float) -> DiscreteLaw:
     return table_law("geometric", 1, logs, lambda rng: int(rng.geometric(p)), scale, truncated=True)
 
 
-def _range(name: str, short: str, fixed: dict[str, Any]) -> tuple[int, int]:
+def _range(name: str, short: str, fixed: dict[str, Any]) -> range:
+    """Return the numbers from which a sampler draws."""
     if short in ("getrandbits", "randbits"):
-        return 0, 2 ** int(fixed["k"])
+        return range(2 ** int(fixed["k"]))
     if short == "randbelow":
-        return 0, int(fixed["n"])
+        return range(int(fixed["n"]))
     if short == "randrange":
         low, high = fixed.get("start", 0), fixed.get("stop")
     else:
         low, high = fixed.get("low", 0), fixed.get("high")
     low, high = (0, int(low)) if high is None else (int(low), int(high))
     inclusive = fixed.get("endpoint") or (short == "randint" and not name.startswith("numpy"))
-    return low, high + bool(inclusive)
+    return range(low, high + bool(inclusive), int(fixed.get("step", 1)))
 
 
 def _large(rng: np.random.Generator, count: int) -> int:

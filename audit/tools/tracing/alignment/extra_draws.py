@@ -3,6 +3,10 @@
 Draws that only x makes are integrated out: the other draws are aligned, and what the extra draws decide must not change
 their shift. Draws that only x' makes are drawn, on x', from their law given the outcomes of their comparisons, which
 costs the logarithm of the probability of these outcomes.
+
+Draws that are moved from two paths of x to the same path of x' must not share its probability. Two paths of x may only
+lead to one path of x' if they differ in nothing but the outcomes of the extra draws of x, whose probabilities add up
+to 1.
 """
 
 from __future__ import annotations
@@ -32,6 +36,32 @@ class Reduced(NamedTuple):
     """The whole path."""
 
 
+class Image(NamedTuple):
+    """An alignment of a path with extra draws: its loss and shift, and the path of x' to which it leads."""
+
+    loss: float
+    amounts: tuple[float, ...]
+    image: Any
+    """What identifies the path of x'."""
+    source: Any
+    """What identifies the path of x, without draws that are integrated out."""
+
+
+def image_of(path: PathRun) -> Any:
+    """Return what identifies a path of x' among the paths of x': whatever both sides see of it."""
+    return identity(path.events, path.form, path.draws, path)
+
+
+def identity(events: Sequence[Event], form: Any, draws: Sequence[Draw], path: PathRun) -> Any:
+    """Return what both sides see of a path, or of a path without some draws."""
+    return (
+        tuple((one.kind, one.terms, one.outcome if one.kind == COMPARE else None) for one in events),
+        form,
+        tuple(one.law for one in draws),
+        tuple(map(repr, (one.outcome for one in path.choices))),
+    )
+
+
 def reduce_path(path: PathRun, start: int, count: int) -> Reduced | None:
     """Return a path without the draws from position ``start`` on; None if other parts of the path depend on them."""
     removed = range(start, start + count)
@@ -53,13 +83,7 @@ def reduce_path(path: PathRun, start: int, count: int) -> Reduced | None:
         return None
     draws = tuple(one for number, one in enumerate(path.draws) if number not in removed)
     log_probability = _log_probability(path, removed)
-    key = (
-        tuple((one.kind, one.terms, one.outcome if one.kind == COMPARE else None) for one in events),
-        form,
-        tuple(one.law for one in draws),
-        tuple(map(repr, (one.outcome for one in path.choices))),
-    )
-    return Reduced(key, tuple(events), draws, log_probability, path)
+    return Reduced(identity(events, form, draws, path), tuple(events), draws, log_probability, path)
 
 
 def renumbered_form(form: Any, renumber: Any) -> Any:
@@ -123,9 +147,9 @@ class ExtraDraws:
             self._by_key[count] = {key: max(some, key=lambda one: one.log_probability) for key, some in found.items()}
         return self._by_key[count]
 
-    def align(self, path: PathRun) -> tuple[float, tuple[float, ...]] | None:
-        """Return the largest loss and the shift of a path of x, or None without an alignment."""
-        best = None
+    def align(self, path: PathRun) -> Image | None:
+        """Return the best alignment of a path of x, or None without an alignment."""
+        best: Image | None = None
         for count in sorted({len(path.draws) - len(other.draws) for other in self.theirs} - {0}):
             if count > 0 and len(path.draws) < self.start + count:
                 continue
@@ -138,8 +162,8 @@ class ExtraDraws:
                 continue
             loss = largest_loss(shift, mine.draws, other.draws) - (other.log_probability if count < 0 else 0.0)
             loss += other_losses(path, other.path)
-            if best is None or loss < best[0]:
-                best = loss, shift.amounts
+            if best is None or loss < best.loss:
+                best = Image(loss, shift.amounts, image_of(other.path), (count, mine.key))
         return best
 
     def _is_consistent(self, mine: Reduced, shift: Shift) -> bool:

@@ -23,6 +23,8 @@ from epsaudit.tools.tracing.primitives import UNIFORM
 
 MAX_PAIRS_OF_PATHS = 20_000
 """[time] Largest number of pairs of paths; each takes up to 2 ms."""
+MAX_LOSS = 500.0
+"""[formula] Largest loss of a branch, because e^loss must be a finite number."""
 ROUNDING = 1e-12
 """[formula] Relative rounding error of a product of probabilities, and of a sum of some thousand of them."""
 
@@ -51,7 +53,7 @@ def branches_of(paths: Sequence[PathRun]) -> list[Branch] | None:
     found: dict[Any, list[tuple[PathRun, BranchPath]]] = defaultdict(list)
     for path in paths:
         branch_path = _without_uniform_draws(path)
-        if branch_path is None or path.steps or path.truncated:
+        if branch_path is None or path.steps:
             return None
         intervals = [path.intervals[((place, 1.0),)] for place, one in enumerate(path.draws) if one.law == UNIFORM]
         found[tuple(repr(one.outcome) for one in path.choices), tuple(intervals)].append((path, branch_path))
@@ -131,7 +133,7 @@ def _least_epsilon(losses: Any, p: Any, q: Any) -> float:
 
     The weights w[i, j] sum to p[i] over j, and sum over i of w[i, j] e^losses[i, j] is at most e^epsilon q[j].
     """
-    rows, columns = np.nonzero(np.isfinite(losses))
+    rows, columns = np.nonzero(losses <= MAX_LOSS)
     if len(set(rows.tolist())) < len(p):
         return math.inf
     factors, n = np.exp(losses[rows, columns]), len(rows)
@@ -145,5 +147,10 @@ def _least_epsilon(losses: Any, p: Any, q: Any) -> float:
     if answer.status != 0:
         return math.inf
     weights = np.maximum(answer.x[:n], 0.0)
-    weights *= (p / (sums[:, :n] @ weights))[rows]  # what solvers return sums to p but for their tolerance
+    for row in range(len(p)):  # what solvers return sums to p but for their tolerance, which may exceed p
+        own = np.flatnonzero(rows == row)
+        if np.sum(weights[own]) < p[row] / 2.0:
+            weights[own] = 0.0
+            weights[own[np.argmin(factors[own] / q[columns[own]])]] = p[row]
+        weights[own] *= p[row] / np.sum(weights[own])
     return float(np.log(np.max(totals[:, :n] @ weights)))

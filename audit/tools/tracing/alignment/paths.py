@@ -15,7 +15,7 @@ from typing import Any
 
 from scipy import stats
 
-from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw
+from epsaudit.tools.tracing.alignment.discrete import LISTED_REST, DiscreteLaw
 from epsaudit.tools.tracing.alignment.noise_laws import LAWS
 from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Draw, Parted, Runner, ordered
 from epsaudit.tools.tracing.alignment.tracked import Terms
@@ -49,8 +49,8 @@ class PathRun(AlignmentRun):
         """The interval of each linear combination whose first weight is 1."""
         self.drawn_at: list[tuple[int, int]] = []
         """For each draw the numbers of events and of discrete draws before it."""
-        self.truncated = False
-        """Whether a discrete draw has further outcomes, which are too rare to be listed."""
+        self.n_truncated = 0
+        """Number of discrete draws that have further outcomes, which are too rare to be listed."""
         self.log_probability = 0.0
         """Log probability of the discrete draws and of the intervals of uniform draws."""
 
@@ -109,7 +109,7 @@ class PathRun(AlignmentRun):
     def choose(self, law: DiscreteLaw) -> Any:
         if law.outcomes is None:
             raise Parted("a discrete draw has too many outcomes")
-        self.truncated = self.truncated or law.truncated
+        self.n_truncated += law.truncated
         outcome = self._decide(tuple(one for one in law.outcomes if law.log_probability(one) > -math.inf))
         self.log_probability += law.log_probability(outcome)
         self._require_likely()
@@ -122,6 +122,9 @@ class PathRun(AlignmentRun):
             raise Parted("a mechanism of a library has an answer without numbers")
         self.drawn_at += [(len(self.events), len(self.choices))] * (len(self.draws) - len(self.drawn_at))
         return kept
+
+    def kept_object(self, answer: Any) -> Any:
+        raise Parted("a mechanism of a library has an answer with parts that are no numbers")
 
     def history(self, draw: int) -> Any:
         """Return what happened before a draw, as a value that can be compared."""
@@ -161,10 +164,13 @@ def interval_probability(law: str, scale: float, low: float, high: float) -> flo
     return max(float(known.cdf(high) - known.cdf(low)), float(known.sf(low) - known.sf(high)))
 
 
-def paths(run: Runner, limit: int = MAX_PATHS, list_whole_numbers: bool = False) -> Iterator[PathRun]:
+def paths(
+    run: Runner, limit: int = MAX_PATHS, list_whole_numbers: bool = False, rare: list[float] | None = None
+) -> Iterator[PathRun]:
     """Yield all paths, except those that are too rare; raise `Parted` if they cannot be enumerated.
 
-    With ``list_whole_numbers``, geometric draws are discrete draws with a list of outcomes.
+    With ``list_whole_numbers``, geometric draws are discrete draws with a list of outcomes. The probabilities of paths
+    that are too rare, and of outcomes that are not listed, are appended to ``rare``.
     """
     pending: list[tuple[Any, ...]] = [()]
     count = work = 0
@@ -177,6 +183,10 @@ def paths(run: Runner, limit: int = MAX_PATHS, list_whole_numbers: bool = False)
             run(path)
         except TooRare:
             path.form = None
+            if rare is not None:
+                rare.append(math.exp(path.log_probability))
+        if path.n_truncated and rare is not None:
+            rare.append(path.n_truncated * LISTED_REST)
         work += len(path.events) + len(path.draws)
         known = len(path.decisions)
         outcomes = tuple(outcome for outcome, _ in path.taken)
@@ -191,6 +201,8 @@ class Side:
     """One dataset of a pair: what runs the function on it, and its paths, which are enumerated once."""
 
     run: Runner
+    rare: float = 0.0
+    """An upper bound on the probability of what the list of paths leaves out."""
 
     def paths(self) -> list[PathRun]:
         """Return all paths; raise `Parted` if they cannot be enumerated."""
@@ -206,14 +218,15 @@ class Side:
     @cached_property
     def _discrete_paths(self) -> list[PathRun] | str:
         """The paths, or the reason why there is no list."""
-        found: list[PathRun] = []
+        found, rare = list[PathRun](), list[float]()
         try:
-            for path in paths(self.run, list_whole_numbers=True):
+            for path in paths(self.run, list_whole_numbers=True, rare=rare):
                 found.append(path)
                 if not _is_discrete(path):
                     return "a draw has a density"
         except Parted as parted:
             return parted.reason
+        self.rare = math.fsum(rare)
         return found
 
     @cached_property
@@ -223,10 +236,13 @@ class Side:
             one.law.name == "geometric" for path in listed for one in path.choices
         ):
             return listed
+        rare = list[float]()
         try:
-            return list(paths(self.run))
+            found = list(paths(self.run, rare=rare))
         except Parted as parted:
             return parted.reason
+        self.rare = math.fsum(rare)
+        return found
 
 
 def _list_or_raise(found: list[PathRun] | str) -> list[PathRun]:

@@ -16,11 +16,20 @@ Key = tuple[tuple[int, float], ...]
 Intervals = Mapping[Key, tuple[float, float]]
 """The interval of each linear combination, whose first weight is 1."""
 EMPTY_MARGIN = 1e-9
-"""[formula] Width below which an intersection counts as empty: ten times the tolerance of the solver."""
+"""[formula] Width, in units of the smallest scale of noise, below which an intersection counts as empty: ten times the
+tolerance of the solver. Noise of this scale lies in such an interval with probability 1e-9 at most."""
 
 
-def intersect(intervals: Intervals, amounts: Sequence[float], others: Intervals) -> bool:
-    """Return whether the draws in some intervals, moved by ``amounts``, can lie in other intervals."""
+def intersect(intervals: Intervals, amounts: Sequence[float], others: Intervals, unit: float = 1.0) -> bool:
+    """Return whether the draws in some intervals, moved by ``amounts``, can lie in other intervals.
+
+    ``unit`` is the smallest scale of the draws.
+    """
+    if unit != 1.0:
+        intervals, others = (
+            {key: (low / unit, high / unit) for key, (low, high) in some.items()} for some in (intervals, others)
+        )
+        amounts = [one / unit for one in amounts]
     shifted = {}
     for key, (low, high) in intervals.items():
         by = sum(weight * amounts[draw] for draw, weight in key if draw < len(amounts))

@@ -41,6 +41,16 @@ RAISES = "raises"
 ROUNDING = 2.0**-40
 """[formula] Relative tolerance for two sums of data to count as equal: they are sums of a few hundred numbers at most,
 each with a rounding error of 2^-53."""
+FEW_ROUNDINGS = 2.0**-50
+"""[formula] Relative rounding error of a handful of operations on floats."""
+NEGLIGIBLE_SHIFT = 1e-9
+"""[chosen] Largest difference, in scales of the noise that hides it, that counts as a rounding error. A difference that
+the noise does not hide is a leak even if it is small beside the data, such as a second in a time since 1970."""
+CATCHES = "the function catches BaseException, by which a run ends that cannot follow"
+FOLLOWED = (*LAWS, UNIFORM)
+"""Laws of the table of samplers whose draws are tracked numbers."""
+KNOWN_ARGUMENTS = frozenset({"scale", "size", "p", "low", "high", "dtype", "method"})
+"""Arguments of their samplers that are taken into account, or that do not change the law."""
 MAX_NUMBERS = 100_000
 """[time] Largest number of draws of a run."""
 
@@ -248,7 +258,8 @@ class AlignmentRun(Listener):
         assert self.first is not None
         recorded_draws = self.first.draws
         moved = sum(weight * (self.draws[d].value - recorded_draws[d].value) for d, weight in terms.items())
-        return equal_sums(moved + constant, recorded.constant, self._size(terms, constant))
+        noise = noise_size(tuple(terms.items()), self.draws)
+        return equal_sums(moved + constant, recorded.constant, self._size(terms, constant), noise)
 
     def _size(self, terms: Terms, constant: float) -> float:
         return abs(constant) + sum(abs(weight * self.draws[draw].value) for draw, weight in terms.items())
@@ -291,21 +302,25 @@ class AlignmentRun(Listener):
         self.n_calls += 1
         if {*fixed} - {"scale", "size"}:
             self.doubt = f"{name} is called with further arguments"
+        if states["law"] in FOLLOWED and not {*fixed} <= KNOWN_ARGUMENTS:
+            unknown = ", ".join(sorted({*fixed} - KNOWN_ARGUMENTS))
+            raise Parted(f"{name} is called with an argument that alignments do not know ({unknown})")
         with paused():
             law, scale, centre = noise_law(states["law"], 0.0 if centre is None else centre, fixed)
             if "filled" in states:
                 raise Parted(f"{name} fills an array of its own")
             if law is None:
-                return copied(self.choose(discrete_law(name, make, fixed)))
+                return copied(self.choose(discrete_law(name, make, {**fixed, **centred(centre)})))
         shape = shape_of(fixed.get("size"), centre, scale)
+        low, high = (fixed.get(one, default) for one, default in (("low", 0.0), ("high", 1.0)))
         if shape is None:
-            return self.tracked(law, released_scale(scale), centre)
+            number = self.tracked(law, released_scale(scale), centre)
+            return number * (high - low) + low if law == UNIFORM and (low, high) != (0.0, 1.0) else number
         cells = np.empty(shape, object)
         centres, scales = np.broadcast_to(np.asarray(centre, object), shape), np.broadcast_to(released(scale), shape)
         for place in range(cells.size):
             cells.flat[place] = self.tracked(law, released_scale(scales.flat[place]), centres.flat[place])
         if law == UNIFORM and {"low", "high"} & {*fixed}:
-            low, high = fixed.get("low", 0.0), fixed.get("high", 1.0)
             cells = cells * (high - low) + low
         return track(cells)
 
@@ -369,13 +384,17 @@ class AlignmentRun(Listener):
                 cells.flat[place] = self.kept(answer.flat[place].item())
             return track(cells)
         if isinstance(answer, bool) or not isinstance(answer, (int, float, np.integer, np.floating)):
-            return copied(answer)
+            return self.kept_object(answer)
         number = len(self.draws)
         if self.first is not None and [one.law for one in self.first.draws[number : number + 1]] != [ANSWER]:
             raise Parted("the number or the kind of draws depends on the data")
         self._note_draw_site()
         self.draws.append(Draw(ANSWER, 1.0, float(answer)))
         return TrackedNumber(self, {number: 1.0}, 0.0, float(answer))
+
+    def kept_object(self, answer: Any) -> Any:
+        """Return a part of an answer that is no number."""
+        return copied(answer)
 
     def finish(self, output: Any) -> None:
         """Read the output: its form, and the tracked numbers in it, which are events."""
@@ -419,9 +438,25 @@ def ordered(terms: Terms) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(terms.items()))
 
 
-def equal_sums(one: float, other: float, size: float) -> bool:
-    """Return whether two sums of numbers of this total size are equal but for rounding."""
-    return abs(one - other) <= ROUNDING * max(abs(one), abs(other), size)
+def equal_sums(one: float, other: float, size: float, noise: float = math.inf) -> bool:
+    """Return whether two sums of numbers of this total size, hidden by noise of a size, are equal but for rounding."""
+    difference, total = abs(one - other), max(abs(one), abs(other), size)
+    return difference <= FEW_ROUNDINGS * total or is_rounding(difference, total, noise)
+
+
+def is_rounding(difference: float, size: float, noise: float) -> bool:
+    """Return whether a difference of two sums is as small as a rounding error, and far below the noise beside it."""
+    return abs(difference) <= min(ROUNDING * size, NEGLIGIBLE_SHIFT * noise)
+
+
+def noise_size(terms: Sequence[tuple[int, float]], draws: Sequence[Draw]) -> float:
+    """Return the largest scale of the noise in a linear combination of draws."""
+    return max((abs(weight) * draws[draw].scale for draw, weight in terms), default=math.inf)
+
+
+def centred(centre: Any) -> dict[str, Any]:
+    """Return the centre of a draw that has no law of noise as a parameter of its law."""
+    return {} if type(centre) is float and centre == 0.0 else {"centre": released(centre)}
 
 
 def noise_law(listed: str, centre: Any, fixed: dict[str, Any]) -> tuple[str | None, Any, Any]:
@@ -481,10 +516,12 @@ def execute(
         with running(run, seed, look_for_samplers or run.sites) as (rng, returned):
             output = streams_to_lists(call(dataset, rng, seed))
             if Parted.count > before:
-                raise Parted("the function catches BaseException, by which a run ends that cannot follow")
+                raise Parted(CATCHES)
             run.returned = tuple(returned)
             run.finish(output)
     except (Exception, SystemExit) as error:
+        if Parted.count > before:
+            raise Parted(CATCHES) from error
         name = serve.exception_name(error)
         if known_exceptions is not None and name not in known_exceptions:
             raise Parted(f"the function raises {name} while its draws are followed: {str(error)[:100]}") from error

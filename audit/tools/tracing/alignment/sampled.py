@@ -26,9 +26,10 @@ class Sample:
     """For each reason the seed of a run without an alignment."""
 
     def add(self, seed: int, found: Aligned) -> None:
-        """Add the result for the run with a seed."""
-        self.losses.append(found.loss)
-        if found.loss == math.inf:
+        """Add the result for the run with a seed; a loss that is not a number counts as infinite."""
+        loss = math.inf if math.isnan(found.loss) else found.loss
+        self.losses.append(loss)
+        if loss == math.inf:
             self.reasons[found.reason] += 1
             self.failed.setdefault(found.reason, seed)
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 
 from epsaudit.tools.tracing.alignment.noise_laws import FIXED, LAWS
-from epsaudit.tools.tracing.alignment.run import COMPARE, ROUNDING, Draw, Event, equal_sums
+from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, Event, equal_sums, is_rounding, noise_size
 from epsaudit.tools.tracing.primitives import UNIFORM
 
 SOLVER_TOLERANCE = 1e-9
@@ -69,16 +69,17 @@ def conditions_of(
 ) -> list[Condition]:
     """Return the conditions that keep events of x, given the same events on x' with the same draws.
 
-    Comparisons that only have uniform draws are left to `stretches_of`. With ``equal``, numbers that are compared must
-    be the same on both sides, so that no shift depends on the outcome.
+    Comparisons of uniform draws that can be stretched are left to `stretches_of`. With ``equal``, numbers that are
+    compared must be the same on both sides, so that no shift depends on the outcome.
     """
     found: dict[Condition, None] = {}
+    fixed = used_otherwise(events, draws)
     for one, other in zip(events, events_prime, strict=True):
-        if one.kind == COMPARE and is_threshold(one, draws):
+        if is_threshold(one, draws) and one.terms[0][0] not in fixed:
             continue
         bound = one.constant - other.constant
         size = abs(one.constant) + abs(other.constant)
-        if abs(bound) <= ROUNDING * size:
+        if is_rounding(bound, size, noise_size(one.terms, draws)):
             bound = 0.0
         sense = 0 if equal or one.kind != COMPARE else 1 if one.outcome else -1
         found[normalized(one.terms, bound, sense)] = None
@@ -98,6 +99,13 @@ def is_threshold(event: Event, draws: Sequence[Draw]) -> bool:
     return event.kind == COMPARE and len(event.terms) == 1 and draws[event.terms[0][0]].law == UNIFORM
 
 
+def used_otherwise(events: Sequence[Event], draws: Sequence[Draw]) -> set[int]:
+    """Return the uniform draws that are not only compared with numbers; these draws are neither moved nor stretched."""
+    return {
+        draw for one in events if not is_threshold(one, draws) for draw, _ in one.terms if draws[draw].law == UNIFORM
+    }
+
+
 def stretches_of(
     events: Sequence[Event], events_prime: Sequence[Event], draws: Sequence[Draw]
 ) -> dict[int, Stretch] | None:
@@ -106,9 +114,7 @@ def stretches_of(
     A uniform draw that is also released or summed is not stretched.
     """
     intervals: dict[int, list[float]] = {}
-    fixed = {
-        draw for one in events if not is_threshold(one, draws) for draw, _ in one.terms if draws[draw].law == UNIFORM
-    }
+    fixed = used_otherwise(events, draws)
     for one, other in zip(events, events_prime, strict=True):
         if not is_threshold(one, draws) or one.terms[0][0] in fixed:
             continue
@@ -146,20 +152,28 @@ def cheapest_amounts(conditions: Sequence[Condition], laws: Sequence[tuple[str, 
         return _checked(separate, conditions, laws)
     if not movable:
         return None
+    # solvers have absolute tolerances: shifts are in units of their scales, and conditions in units of their largest
     place = {draw: column for column, draw in enumerate(movable)}
-    rows = np.zeros((len(conditions), len(movable)))
+    rows, bounds = np.zeros((len(conditions), len(movable))), np.zeros(len(conditions))
     for row, one in enumerate(conditions):
+        unit = _unit(one, laws)
+        bounds[row] = one.bound / unit
         for draw, weight in one.terms:
             if draw in place:
-                rows[row, place[draw]] = weight
-    bounds, senses = (np.array([getattr(one, name) for one in conditions], float) for name in ("bound", "sense"))
+                rows[row, place[draw]] = weight * laws[draw][1] / unit
+    senses = np.array([one.sense for one in conditions], float)
     solve = _least_squares if all(laws[draw][0] == "normal" for draw in movable) else _least_sum
-    solution = solve(rows, bounds, senses, [laws[draw] for draw in movable])
+    solution = solve(rows, bounds, senses, [laws[draw][0] for draw in movable])
     if solution is None:
         return None
     for draw, amount in zip(movable, solution, strict=True):
-        amounts[draw] = float(amount)
+        amounts[draw] = float(amount) * laws[draw][1]
     return _checked(amounts, conditions, laws)
+
+
+def _unit(one: Condition, laws: Sequence[tuple[str, float]]) -> float:
+    """Return the largest scale of the noise in a condition."""
+    return max(abs(weight) * laws[draw][1] for draw, weight in one.terms)
 
 
 def _holds(one: Condition, amounts: Sequence[float], tolerance: float = 0.0) -> bool:
@@ -188,8 +202,8 @@ def _checked(
     simple = [float(f"{one:.9g}") for one in found]  # what solvers return for 1 is often 0.9999999999999998
     if all(_holds(one, simple) for one in conditions):
         return tuple(simple)
-    size = 1.0 + max((abs(one.bound) for one in conditions), default=0.0)
-    good = all(_holds(one, found, 0.0 if one.sense == 0 else SOLVER_TOLERANCE * size) for one in conditions)
+    size = 1.0 + max((abs(one.bound) / _unit(one, laws) for one in conditions), default=0.0)
+    good = all(_holds(one, found, SOLVER_TOLERANCE * size * _unit(one, laws)) for one in conditions)
     return tuple(found) if good else None
 
 
@@ -230,14 +244,13 @@ def _solve_separately(conditions: Sequence[Condition], laws: Sequence[tuple[str,
     return amounts
 
 
-def _least_sum(rows: Any, bounds: Any, senses: Any, laws: Sequence[tuple[str, float]]) -> Any:
-    """Return the shifts with the least sum of absolute values divided by scales."""
-    prices = np.array([1.0 / scale for _, scale in laws])
-    down = [(0.0, None) if LAWS[law].two_sided else (0.0, 0.0) for law, _ in laws]
+def _least_sum(rows: Any, bounds: Any, senses: Any, laws: Sequence[str]) -> Any:
+    """Return the shifts, in units of scales, with the least sum of absolute values."""
+    down = [(0.0, None) if LAWS[law].two_sided else (0.0, 0.0) for law in laws]
     wide, signs = np.hstack([rows, -rows]), -senses[:, None]
     unequal = senses != 0
     answer: Any = linprog(
-        np.concatenate([prices, prices]),
+        np.ones(2 * len(laws)),
         A_ub=(signs * wide)[unequal] if unequal.any() else None,
         b_ub=(-senses * bounds)[unequal] if unequal.any() else None,
         A_eq=wide[~unequal] if (~unequal).any() else None,
@@ -249,14 +262,13 @@ def _least_sum(rows: Any, bounds: Any, senses: Any, laws: Sequence[tuple[str, fl
     return answer.x[: len(laws)] - answer.x[len(laws) :] if answer.status == 0 else None
 
 
-def _least_squares(rows: Any, bounds: Any, senses: Any, laws: Sequence[tuple[str, float]]) -> Any:
-    """Return the shifts with the least sum of squares divided by squared scales.
+def _least_squares(rows: Any, bounds: Any, senses: Any, laws: Sequence[str]) -> Any:
+    """Return the shifts, in units of scales, with the least sum of squares.
 
     This is the least-distance problem, which non-negative least squares solve (Lawson and Hanson 1974, chapter 23).
     """
-    scales = np.array([scale for _, scale in laws])
     equal, signs = senses == 0, np.where(senses == 0, 1.0, senses)
-    at_least = np.vstack([signs[:, None] * rows, -rows[equal]]) * scales
+    at_least = np.vstack([signs[:, None] * rows, -rows[equal]])
     limits = np.concatenate([signs * bounds, -bounds[equal]])
     matrix = np.vstack([at_least.T, limits])
     target = np.zeros(len(matrix))
@@ -265,7 +277,7 @@ def _least_squares(rows: Any, bounds: Any, senses: Any, laws: Sequence[tuple[str
     if residual <= SOLVER_TOLERANCE:
         return None
     left = matrix @ weights - target
-    return -left[:-1] / left[-1] * scales
+    return -left[:-1] / left[-1]
 
 
 def stretch_or_shift(

@@ -99,6 +99,8 @@ class TrackedNumber:
         if number == 0.0 or not math.isfinite(number):
             return 0.0 if number == 0.0 else float(self) * number
         terms = {draw: weight * number for draw, weight in self.terms.items()}
+        if not all(weight and math.isfinite(weight) for weight in terms.values()):
+            return float(self) * number
         return TrackedNumber(self.run, terms, self.constant * number, self.value * number, self.site)
 
     def _exceeds(self, other: Any, sign: float) -> Any:
