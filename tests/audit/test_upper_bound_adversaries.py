@@ -114,6 +114,19 @@ def choices_of_one_seed(d, seed):
     return first ^ second ^ d
 
 
+def often_private_by_an_array(d, rng):
+    """The law of arrays of whole numbers is not followed; they are made by the generator of the function."""
+    return d if rng.integers(0, 1000, size=2)[0] < 500 else -1
+
+
+def often_private_by_bytes(d, rng):
+    return d if rng.bytes(1)[0] < 100 else -1
+
+
+def often_private_by_a_permuted_array(d, rng):
+    return d if rng.permuted(np.arange(9))[0] < 4 else -1
+
+
 def even_numbers(d, rng):
     """On 0 an even number below 4, on 1 any number below 4."""
     return random.randrange(0, 4, 1 + (d == 0))
@@ -223,6 +236,17 @@ class TestNoBoundIsBelowTheLoss:
         found = bound_above(often_private, [((0, 0), (1, 0)), ((0, 1), (1, 1))], claim=PureDP(1.0), runs=300, n_jobs=1)
         assert found.upper_bound == pytest.approx(1.0)
         assert found.delta == pytest.approx(0.1)
+
+
+    @pytest.mark.parametrize(
+        "function",
+        [often_private_by_an_array, often_private_by_bytes, often_private_by_a_permuted_array],
+        ids=lambda one: one.__name__,
+    )
+    def test_draws_without_a_known_law_differ_between_runs(self, function):
+        """Otherwise all runs would return what the first one returned, which is -1 for some seeds."""
+        found = [upper(function, 0, 1, seed=seed, runs=100) for seed in range(5)]
+        assert all(one.upper_bound == math.inf or one.delta > 0.25 for one in found), found
 
 
 class TestSameSeedsAreNoFalseAlarm:

@@ -150,7 +150,7 @@ class AlignmentRun(Listener):
         list_whole_numbers: bool = False,
     ) -> None:
         super().__init__()
-        self.rng = np.random.default_rng(seed)
+        self.seed, self.rng = seed, np.random.default_rng(seed)
         self.first, self.forced, self.flip, self.sites = first, forced, flip, sites
         self.values = values if values is not None or first is None else [one.value for one in first.draws]
         self.outcomes, self.answers, self.list_whole_numbers = outcomes, answers, list_whole_numbers
@@ -543,6 +543,15 @@ def runner(
     look_for_samplers: bool = False,
     known_exceptions: Collection[str] | None = None,
 ) -> Runner:
-    """Return a function that executes runs on one dataset, with the settings of `execute`."""
+    """Return a function that executes runs on one dataset, with the settings of `execute`.
+
+    A run that draws new numbers has its own seed also for the generators of the function; ``seed`` is that of others.
+    """
     data = pickle.dumps(dataset, -1)
-    return lambda run: execute(call, data, run, seed, look_for_samplers, known_exceptions)
+
+    def executed(run: Any) -> Any:
+        # draws whose law is not known are made by the function's own generators, and must differ between runs
+        is_fresh = isinstance(run, AlignmentRun) and run.first is None and run.values is None
+        return execute(call, data, run, run.seed if is_fresh else seed, look_for_samplers, known_exceptions)
+
+    return executed
