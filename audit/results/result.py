@@ -272,7 +272,7 @@ class UpperEnd:
     """Confidence of a bound that is not certain."""
 
     def __str__(self) -> str:
-        left_out = f" except with probability {self.delta:.1g}" if self.delta else ""
+        left_out = f" except with probability {upper(self.delta, 2)}" if self.delta else ""
         how = "certain" if self.certain else f"confidence {percent(self.confidence)} ({self.runs:,} runs)"
         return f"upper bound from an alignment{left_out}, {how}"
 

@@ -117,7 +117,7 @@ class TestAllPairs:
             lambda data, rng: round(len(data) + rng.laplace()), "a", 2, claim=ONE, runs=400, max_delta=0.02
         )
         assert asked.within_claim
-        assert "except with probability 0.01, confidence 95% (2 of the pairs by 400 runs)" in asked.sentence()
+        assert "except with probability 0.011, confidence 95% (2 of the pairs by 400 runs)" in asked.sentence()
 
     def test_progress_is_told(self):
         told = []
@@ -269,7 +269,7 @@ class TestCommand:
                 "rounded",
                 [*PAIR, "--trials", "100"],
                 SURPRISED,
-                "except with probability 0.04, confidence 95% (100 runs)",
+                "except with probability 0.037, confidence 95% (100 runs)",
             ),
             ("rounded", [*PAIR, "--trials", "100", "--max-delta", "0.05"], AS_EXPECTED, "probability 0.04"),
             ("rounded", [*PAIR, "--trials", "100", "--confidence", "0.5"], SURPRISED, "confidence 50%"),
@@ -477,7 +477,7 @@ def test_the_fixture_fails_with_pair_sentence_and_line(pytester):
             "twice has no upper bound within its claim.",
             "    at         *.py:9",
             "    because    the cheapest alignment of what comes before costs epsilon 1.000",
-            "    bound      at most epsilon 1.000 except with probability 0.02, confidence 95% (200 runs)",
+            "    bound      at most epsilon 1.000 except with probability 0.019, confidence 95% (200 runs)",
             "    allowed    a bound may leave out a probability of 0.001",
             "*Both datasets of the pair * are the same*",
         ]

@@ -22,6 +22,7 @@ from epsaudit.running.streams import entropy
 from epsaudit.text import upper
 from epsaudit.tools.tracing.alignment.aligned import AllKept, ByOutput, Strategy
 from epsaudit.tools.tracing.alignment.certain import (
+    NOT_LISTED,
     CertainBound,
     PathLoss,
     combined,
@@ -55,8 +56,6 @@ TRAINING_RUNS = 200
 """[measured] Training runs in each direction, at most a fifth of all runs."""
 CHECKED_REPEATS = 2
 """[formula] Runs that are repeated with the same draws and another seed, to see randomness that is not recorded."""
-NOT_LISTED = 1e-11
-"""[chosen] Largest probability of what lists of outcomes leave out, beside which no other bound is searched."""
 MAX_LEFT_OUT = 0.5
 """[chosen] Largest probability that a bound may leave out; beyond it there is no bound, and the reason is reported."""
 CHUNK = 1_000
@@ -122,7 +121,7 @@ class UpperBound:
         if isinstance(self.claim, ApproxDP):
             said += f" at delta {self.claim.delta:g}"
         if self.delta:
-            said += f" except with probability {upper(self.delta, 1)}"
+            said += f" except with probability {upper(self.delta, 2)}"
         return said
 
     def sentence(self) -> str:
@@ -369,11 +368,14 @@ class PairBound:
         except Parted as parted:
             return self._none(parted.reason)
         exact = exact_bound(self.claim, *self.sides)
-        if exact is not None and exact.delta <= NOT_LISTED:
-            return self._verified(exact)
+        if exact is not None:
+            is_best = exact.delta <= NOT_LISTED and all(side.is_discrete for side in self.sides)
+            if is_best or not exact.delta:
+                return self._verified(exact)
         by_paths = self._certain_by_paths()
-        if by_paths is not None and self._within(by_paths.value) and by_paths.delta <= NOT_LISTED:
-            return self._verified(by_paths)
+        for one in (by_paths, exact):
+            if one is not None and self._within(one.value) and one.delta <= NOT_LISTED:
+                return self._verified(one)
         others = [] if by_paths is None else [self._certain_by_output(), self._certain_by_matching()]
         if by_paths is not None and not isinstance(self.claim, PureDP):
             others.append(self._certain_by_paths(equal=True))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -44,6 +44,8 @@ ROUNDING_OF_SUMS = 1e-12
 """[formula] Relative rounding error of a sum of some thousand probabilities."""
 CONCENTRATED = "zcdp"
 """Stands in place of a law for mechanisms of libraries with a loss in zCDP; the amount is their rho."""
+NOT_LISTED = 1e-8
+"""[chosen] Largest probability of what lists of outcomes leave out, beside which no other bound is searched."""
 RARE_OUTPUT = 1e-10
 """[chosen] Outputs that are less likely on both sides count as delta if some outcomes of draws are not listed: with a
 probability of 1e-15 that is not listed, the ratio of the others is known to 1e-5."""
@@ -98,6 +100,7 @@ def exact_bound(claim: Claim, side: Side, side_prime: Side) -> CertainBound | No
         rest = 0.0
     outputs = list({**law, **law_prime})
     if rest and not isinstance(claim, ApproxDP):
+        unlisted = rest
         rare = {one for one in outputs if max(law.get(one, 0.0), law_prime.get(one, 0.0)) < RARE_OUTPUT}
         rest += max(math.fsum(one.get(key, 0.0) for key in rare) for one in (law, law_prime))
         ratios = [
@@ -107,13 +110,22 @@ def exact_bound(claim: Claim, side: Side, side_prime: Side) -> CertainBound | No
         ]
         if not isinstance(claim, PureDP):
             return None
-        return CertainBound(max(map(abs, ratios)), rest, n_paths, True)
+        found = CertainBound(max(map(abs, ratios)), rest, n_paths, True)
+        at_claim = CertainBound(claim.epsilon, unlisted + excess_of(claim.epsilon, law, law_prime), n_paths, True)
+        return at_claim if found.value > claim.epsilon and at_claim.delta <= NOT_LISTED else found
     if rest and isinstance(claim, ApproxDP):
         if claim.delta <= rest:
             return None
         claim = ApproxDP(claim.epsilon, claim.delta - rest)
     value = finite_parameter(claim, [[one.get(key, 0.0) for key in outputs] for one in (law, law_prime)])
     return None if value is None else CertainBound(value, 0.0, n_paths, True)
+
+
+def excess_of(epsilon: float, law: Mapping[Any, float], law_prime: Mapping[Any, float]) -> float:
+    """Return the larger sum of what the probabilities of one law exceed e^epsilon times those of the other."""
+    factor = math.exp(epsilon)
+    both = (law, law_prime), (law_prime, law)
+    return max(math.fsum(max(0.0, p - factor * b.get(key, 0.0)) for key, p in a.items()) for a, b in both)
 
 
 def finite_parameter(claim: Claim, sides: Sequence[Sequence[float]]) -> float | None:

@@ -34,8 +34,8 @@ class DiscreteLaw:
     """All outcomes, or None if there are too many."""
     key: Any = None
     """The parameters, by which two laws are compared."""
-    truncated: bool = False
-    """Whether there are further outcomes, with probability `LISTED_REST` together."""
+    truncated: int = 0
+    """Number of draws with further outcomes, which have the probability `LISTED_REST` together for each draw."""
     known: bool = True
     """Whether probabilities are known. Otherwise both sides must have the same law."""
 
@@ -54,6 +54,10 @@ def discrete_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
     requires equal parameters on both sides.
     """
     short, size = name.rpartition(".")[2], fixed.get("size")
+    if size is not None and short in ("integers", "randint", "binomial", "poisson"):
+        single = {key: value for key, value in fixed.items() if key != "size"}
+        if all(np.ndim(value) == 0 for value in single.values()):
+            return array_law(discrete_law(name, make, single), make, tuple(map(int, np.ravel(np.asarray(size)))))
     if size is None and short in ("integers", "randint", "randrange", "randbelow", "getrandbits", "randbits"):
         whole = _range(name, short, fixed)
         count = (whole.stop - whole.start - 1) // whole.step + 1  # len() fails for more than 2^63 numbers
@@ -62,7 +66,7 @@ def discrete_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
             lambda: whole,
             count,
             lambda rng: whole.start + whole.step * (int(rng.integers(count)) if count < 2**62 else _large(rng, count)),
-            whole.__contains__,
+            lambda one: int(one) in whole,  # a range looks for a number of numpy by trying all of its numbers
         )
     if size is None and short == "binomial":
         return binomial_law(int(fixed["n"]), float(fixed["p"]))
@@ -72,11 +76,32 @@ def discrete_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
     return DiscreteLaw(name, lambda _: make(), lambda _: 0.0, None, parameters, known=False)
 
 
-def table_law(name: str, first: int, logs: Any, draw: Any, key: Any, truncated: bool) -> DiscreteLaw:
+def table_law(name: str, first: int, logs: Any, draw: Any, key: Any, truncated: int) -> DiscreteLaw:
     """Return a law on consecutive whole numbers with known log probabilities."""
     known = dict(enumerate(np.asarray(logs, float).tolist(), first))
     listed = tuple(known) if len(known) <= MAX_OUTCOMES else None
     return DiscreteLaw(name, draw, lambda one: known.get(one, -math.inf), listed, key, truncated)
+
+
+def array_law(law: DiscreteLaw, make: Any, shape: tuple[int, ...]) -> DiscreteLaw:
+    """Return the law of an array of independent draws; ``make`` draws it as the function asked for it."""
+    count, few = math.prod(shape), law.outcomes
+    listed = None
+    if few is not None and count * math.log(max(2, len(few))) <= math.log(MAX_OUTCOMES):
+        listed = tuple(np.array(one).reshape(shape) for one in itertools.product(few, repeat=count))
+
+    def log_probability(values: Any) -> float:
+        one = np.asarray(values)
+        return math.fsum(map(law.log_probability, one.ravel().tolist())) if one.shape == shape else -math.inf
+
+    return DiscreteLaw(
+        f"{law.name} in an array",
+        lambda _: make(),
+        log_probability,
+        listed,
+        (law.key, shape),
+        count * law.truncated,
+    )
 
 
 @functools.lru_cache(256)
@@ -85,7 +110,7 @@ def binomial_law(n: int, p: float) -> DiscreteLaw:
     from scipy import stats  # missing in some environments of traced functions
 
     logs = stats.binom.logpmf(np.arange(n + 1), n, p)
-    return table_law("binomial", 0, logs, lambda rng: int(rng.binomial(n, p)), (n, p), truncated=False)
+    return table_law("binomial", 0, logs, lambda rng: int(rng.binomial(n, p)), (n, p), truncated=0)
 
 
 @functools.lru_cache(256)
@@ -95,7 +120,7 @@ def poisson_law(mean: float) -> DiscreteLaw:
 
     last = int(stats.poisson.isf(LISTED_REST, mean))
     logs = stats.poisson.logpmf(np.arange(last + 1), mean)
-    return table_law("poisson", 0, logs, lambda rng: int(rng.poisson(mean)), mean, truncated=True)
+    return table_law("poisson", 0, logs, lambda rng: int(rng.poisson(mean)), mean, truncated=1)
 
 
 @functools.lru_cache(256)
@@ -106,7 +131,7 @@ def geometric_law(scale: float) -> DiscreteLaw:
     p = -math.expm1(-1.0 / scale)
     last = int(stats.geom.isf(LISTED_REST, p))
     logs = -np.arange(last) / scale + math.log(p)
-    return table_law("geometric", 1, logs, lambda rng: int(rng.geometric(p)), scale, truncated=True)
+    return table_law("geometric", 1, logs, lambda rng: int(rng.geometric(p)), scale, truncated=1)
 
 
 def _range(name: str, short: str, fixed: dict[str, Any]) -> range:

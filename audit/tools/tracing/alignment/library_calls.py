@@ -90,7 +90,7 @@ def _discrete_normal(name: str, owner: Any, value: Any) -> Selected | None:
     logs -= np.log(np.sum(np.exp(logs)))
     first, shares = int(centre) - reach, np.exp(logs)
     key = int(centre), sigma
-    law = table_law(name, first, logs, lambda rng: first + int(rng.choice(len(shares), p=shares)), key, truncated=True)
+    law = table_law(name, first, logs, lambda rng: first + int(rng.choice(len(shares), p=shares)), key, truncated=1)
     return Selected(law, None)
 
 

@@ -8,7 +8,7 @@ before the function returns (what follows may depend on its value in any way), o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -23,12 +23,15 @@ from epsaudit.tools.tracing.primitives import UNIFORM
 
 MAX_PATHS = 4096
 """[time] Largest number of paths on one dataset; a path takes some 0.2 ms."""
-MAX_WORK = 50_000
+MAX_WORK = 100_000
 """[time] Largest number of draws and comparisons on all paths together; they take some seconds."""
 MAX_EVENTS = 2_000
 """[time] Largest number of comparisons on one path. A loop that ends with probability 1 has paths of every length."""
-LEAST_LOG_PROBABILITY = math.log(1e-16)
-"""[chosen] Paths of discrete draws that are less likely are not followed; their probability counts as delta."""
+LEAST_LOG_PROBABILITIES = math.log(1e-16), math.log(1e-12)
+"""[measured] Paths of discrete draws that are less likely are not followed; their probability counts as delta. The
+second limit is taken if there are too many paths. Discrete Laplace noise at epsilon 0.5 that is made of two geometric
+numbers, or of flips of coins with rejection, has too many paths by the first limit. By the second it has 1,378 and 884,
+and leaves out 1e-10."""
 
 SAMPLED_RUNS = 200
 """[chosen] Sampled runs on each side that must follow enumerated paths. Behaviour that occurs in one run of 100 is
@@ -40,9 +43,14 @@ Interval = tuple[float, float]
 class PathRun(AlignmentRun):
     """A run that follows given decisions, and then the first possible outcome of every further decision."""
 
-    def __init__(self, decisions: tuple[Any, ...], list_whole_numbers: bool = False) -> None:
+    def __init__(
+        self,
+        decisions: tuple[Any, ...],
+        list_whole_numbers: bool = False,
+        least_log_probability: float = LEAST_LOG_PROBABILITIES[0],
+    ) -> None:
         super().__init__(0, list_whole_numbers=list_whole_numbers)
-        self.decisions = decisions
+        self.decisions, self.least_log_probability = decisions, least_log_probability
         self.taken: list[tuple[Any, tuple[Any, ...]]] = []
         """For each decision its outcome and the other possible outcomes."""
         self.intervals: dict[tuple[tuple[int, float], ...], Interval] = {}
@@ -100,7 +108,7 @@ class PathRun(AlignmentRun):
         return outcome
 
     def _require_likely(self) -> None:
-        if self.log_probability < LEAST_LOG_PROBABILITY:
+        if self.log_probability < self.least_log_probability:
             raise TooRare("a path is too rare")
 
     def release(self, terms: Terms, constant: float, value: float) -> float:
@@ -164,8 +172,16 @@ def interval_probability(law: str, scale: float, low: float, high: float) -> flo
     return max(float(known.cdf(high) - known.cdf(low)), float(known.sf(low) - known.sf(high)))
 
 
+class TooMany(Parted):
+    """Ends an enumeration of too many paths."""
+
+
 def paths(
-    run: Runner, limit: int = MAX_PATHS, list_whole_numbers: bool = False, rare: list[float] | None = None
+    run: Runner,
+    limit: int = MAX_PATHS,
+    list_whole_numbers: bool = False,
+    rare: list[float] | None = None,
+    least_log_probability: float = LEAST_LOG_PROBABILITIES[0],
 ) -> Iterator[PathRun]:
     """Yield all paths, except those that are too rare; raise `Parted` if they cannot be enumerated.
 
@@ -176,9 +192,9 @@ def paths(
     count = work = 0
     while pending:
         if count >= limit or work > MAX_WORK:
-            raise Parted(f"there are more than {limit:,} paths, or they are too long")
+            raise TooMany(f"there are more than {limit:,} paths, or they are too long")
         count += 1
-        path = PathRun(pending.pop(), list_whole_numbers)
+        path = PathRun(pending.pop(), list_whole_numbers, least_log_probability)
         try:
             run(path)
         except TooRare:
@@ -218,31 +234,42 @@ class Side:
     @cached_property
     def _discrete_paths(self) -> list[PathRun] | str:
         """The paths, or the reason why there is no list."""
-        found, rare = list[PathRun](), list[float]()
-        try:
-            for path in paths(self.run, list_whole_numbers=True, rare=rare):
-                found.append(path)
-                if not _is_discrete(path):
-                    return "a draw has a density"
-        except Parted as parted:
-            return parted.reason
-        self.rare = math.fsum(rare)
-        return found
+        return self._enumerated(True, lambda path: None if _is_discrete(path) else "a draw has a density")
+
+    def _enumerated(self, list_whole_numbers: bool, why_not: Callable[[PathRun], str | None]) -> list[PathRun] | str:
+        """Return the paths, or the reason why they cannot be listed, which ``why_not`` may find at one of them."""
+        reason = ""
+        for least in LEAST_LOG_PROBABILITIES:
+            found, rare = list[PathRun](), list[float]()
+            how: Any = {"list_whole_numbers": list_whole_numbers, "rare": rare, "least_log_probability": least}
+            try:
+                for path in paths(self.run, **how):
+                    found.append(path)
+                    if (other := why_not(path)) is not None:
+                        return other
+                self.rare = math.fsum(rare)
+                return found
+            except TooMany as many:
+                reason = many.reason
+                if not rare:
+                    break
+            except Parted as parted:
+                return parted.reason
+        return reason
+
+    @cached_property
+    def is_discrete(self) -> bool:
+        """Whether all draws are discrete, without geometric draws, which may be shifted; the paths can be listed."""
+        listed = self._discrete_paths
+        return not isinstance(listed, str) and not any(
+            one.law.name == "geometric" for path in listed for one in path.choices
+        )
 
     @cached_property
     def _paths(self) -> list[PathRun] | str:
-        listed = self._discrete_paths
-        if not isinstance(listed, str) and not any(
-            one.law.name == "geometric" for path in listed for one in path.choices
-        ):
-            return listed
-        rare = list[float]()
-        try:
-            found = list(paths(self.run, rare=rare))
-        except Parted as parted:
-            return parted.reason
-        self.rare = math.fsum(rare)
-        return found
+        if self.is_discrete:
+            return self._discrete_paths
+        return self._enumerated(False, lambda path: None)
 
 
 def _list_or_raise(found: list[PathRun] | str) -> list[PathRun]:
