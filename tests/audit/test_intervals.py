@@ -51,7 +51,7 @@ def test_the_page_shows_the_interval(result, found):
 
 def test_a_bound_from_runs_says_what_it_leaves_out(result, found):
     from_runs = dataclasses.replace(found, certain=False, runs=10_000, delta=4e-4)
-    said = "upper bound from an alignment except with probability 0.00037, confidence 95% (10,000 runs)"
+    said = "upper bound from an alignment except with probability 0.00040, confidence 95% (10,000 runs)"
     assert said in str(result.with_upper_bound(from_runs))
 
 

@@ -78,10 +78,11 @@ def _lists(domain, size):
 
 
 class TestAllPairs:
-    def test_a_sound_function_is_bounded_on_all_pairs(self):
-        found = bound_above_all(histogram, "abc", 4, claim=ONE, n_jobs=2)
-        assert found.sentence() == "all 60 pairs: at most epsilon 1.000, certain"
-        assert (found.n_pairs, found.n_certain, found.n_above, found.within_claim) == (60, 60, 0, True)
+    @pytest.mark.parametrize(("k", "n"), [(2, 12), pytest.param(4, 60, marks=pytest.mark.slow)])
+    def test_a_sound_function_is_bounded_on_all_pairs(self, k, n):
+        found = bound_above_all(histogram, "abc", k, claim=ONE, n_jobs=2)
+        assert found.sentence() == f"all {n} pairs: at most epsilon 1.000, certain"
+        assert (found.n_pairs, found.n_certain, found.n_above, found.within_claim) == (n, n, 0, True)
         assert found.upper_bound == pytest.approx(1.0)
 
     def test_the_pairs_at_fault_are_found_and_the_smallest_is_named(self):
@@ -102,10 +103,10 @@ class TestAllPairs:
         assert found.to_dict()["worst"]["pair"] == "[] against ['a']"
 
     def test_the_worst_pair_is_that_of_a_list(self):
-        found = bound_above_all(histogram, "abc", 2, claim=ONE, adjacency=Substitution, n_jobs=1)
-        alone = bound_above(histogram, neighbouring_pairs("abc", 2, Substitution), claim=ONE)
+        found = bound_above_all(histogram, "abc", 1, claim=ONE, adjacency=Substitution, n_jobs=1)
+        alone = bound_above(histogram, neighbouring_pairs("abc", 1, Substitution), claim=ONE)
         assert found.upper_bound == alone.upper_bound == pytest.approx(2.0)
-        assert "12 of 12 pairs" in found.sentence()
+        assert "3 of 3 pairs" in found.sentence()
 
     def test_bounds_from_runs_share_the_confidence(self):
         """All 2 pairs together leave out what one pair leaves out at half the error."""
@@ -149,30 +150,30 @@ class TestCheckpoint:
             if done == 5:
                 raise KeyboardInterrupt
 
-        whole = bound_above_all(histogram, "abc", 3, claim=ONE)
+        whole = bound_above_all(histogram, "ab", 2, claim=ONE)
         how = {"claim": ONE, "checkpoint": tmp_path / "c"}
         with pytest.raises(KeyboardInterrupt):
-            bound_above_all(histogram, "abc", 3, **how, progress=stop)
+            bound_above_all(histogram, "ab", 2, **how, progress=stop)
         told = []
-        assert bound_above_all(histogram, "abc", 3, **how, progress=lambda *step: told.append(step)) == whole
-        assert told[0] == (5, 30)
+        assert bound_above_all(histogram, "ab", 2, **how, progress=lambda *step: told.append(step)) == whole
+        assert told[0] == (5, 6)
         told.clear()
-        assert bound_above_all(histogram, "abc", 3, **how, progress=lambda *step: told.append(step)) == whole
-        assert told == [(30, 30)]
+        assert bound_above_all(histogram, "ab", 2, **how, progress=lambda *step: told.append(step)) == whole
+        assert told == [(6, 6)]
 
     @pytest.mark.parametrize(
         ("changed", "said"),
         [
             ({"domain": "abd"}, "differs in domain"),
             ({"claim": PureDP(2.0)}, r"claim \(1-DP there, 2-DP here\)"),
-            ({"k": 3}, r"number of records \(2 there, 3 here\)"),
+            ({"k": 2}, r"number of records \(1 there, 2 here\)"),
             ({"adjacency": Substitution}, "relation"),
             ({"runs": 20}, "number of runs"),
             ({"function": counts_a_second_b_twice}, "mechanism"),
         ],
     )
     def test_that_of_another_bound_is_refused(self, changed, said, tmp_path):
-        how = {"function": histogram, "domain": "abc", "k": 2, "claim": ONE, "checkpoint": tmp_path / "c"}
+        how = {"function": histogram, "domain": "abc", "k": 1, "claim": ONE, "checkpoint": tmp_path / "c"}
         bound_above_all(**how)
         with pytest.raises(AuditError, match=said):
             bound_above_all(**{**how, **changed})
@@ -271,7 +272,7 @@ class TestCommand:
                 SURPRISED,
                 "except with probability 0.037, confidence 95% (100 runs)",
             ),
-            ("rounded", [*PAIR, "--trials", "100", "--max-delta", "0.05"], AS_EXPECTED, "probability 0.04"),
+            ("rounded", [*PAIR, "--trials", "100", "--max-delta", "0.05"], AS_EXPECTED, "probability 0.037"),
             ("rounded", [*PAIR, "--trials", "100", "--confidence", "0.5"], SURPRISED, "confidence 50%"),
             ("count", [*PAIR, *PAIR[:2], "[]"], AS_EXPECTED, "mine.py:count on [1] against []: at most epsilon 1.000"),
             (
@@ -293,51 +294,45 @@ class TestCommand:
         assert answered == status
 
     @pytest.mark.parametrize(
-        ("function", "schema", "words", "status", "said"),
+        ("function", "schema", "k", "words", "status", "said"),
         [
             (
-                "clipped",
-                ROWS,
-                ["--parameters", '{"limit": 2}'],
-                AS_EXPECTED,
-                "mine.py:clipped: all 42 pairs: at most epsilon 1.000, certain\n",
+                *("clipped", ROWS, 1, ["--parameters", '{"limit": 2}'], AS_EXPECTED),
+                "mine.py:clipped: all 6 pairs: at most epsilon 1.000, certain\n",
             ),
             (
-                "clipped",
-                ROWS,
-                [],
-                AS_EXPECTED,
-                "mine.py:clipped with limit=1: all 42 pairs: at most epsilon 1.000, certain\n"
-                "mine.py:clipped with limit=2: all 42 pairs: at most epsilon 1.000, certain\n",
+                *("clipped", ROWS, 1, [], AS_EXPECTED),
+                "mine.py:clipped with limit=1: all 6 pairs: at most epsilon 1.000, certain\n"
+                "mine.py:clipped with limit=2: all 6 pairs: at most epsilon 1.000, certain\n",
             ),
-            ("clipped", ROWS, ["--parameters", '{"scale": 0.5}'], SURPRISED, "clipped with limit=1: 14 of 42 pairs"),
+            ("clipped", ROWS, 1, ["--parameters", '{"scale": 0.5}'], SURPRISED, "clipped with limit=1: 2 of 6 pairs"),
             (
-                "clipped",
-                {**ROWS, "adjacency": "substitution"},
-                ["--parameters", '{"limit": 1}'],
-                AS_EXPECTED,
+                *("clipped", {**ROWS, "adjacency": "substitution"}, 1, ["--parameters", '{"limit": 1}'], AS_EXPECTED),
+                "all 15 pairs: at most epsilon 1.000, certain",
+            ),
+            (
+                *("mean", {"data": {"numbers": [0, 3], "integer": True, "least": 1}, "adjacency": "substitution"}),
+                *(1, [], AS_EXPECTED, "all 6 pairs: at most epsilon 1.000, certain"),
+            ),
+            (
+                *("said", {"data": {"symbols": ["yes", "no"], "form": "one"}}, 2, [], AS_EXPECTED),
+                "all 1 pairs: at most epsilon 0.848, certain",
+            ),
+            pytest.param(
+                *("clipped", {**ROWS, "adjacency": "substitution"}, 2, ["--parameters", '{"limit": 1}'], AS_EXPECTED),
                 "all 105 pairs: at most epsilon 1.000, certain",
+                marks=pytest.mark.slow,
             ),
-            (
-                "mean",
-                {"data": {"numbers": [0, 3], "integer": True, "least": 1}, "adjacency": "substitution"},
-                [],
-                AS_EXPECTED,
-                "all 30 pairs: at most epsilon 1.000, certain",
-            ),
-            (
-                "said",
-                {"data": {"symbols": ["yes", "no"], "form": "one"}},
-                [],
-                AS_EXPECTED,
-                "all 1 pairs: at most epsilon 0.847, certain",
+            pytest.param(
+                *("clipped", ROWS, 2, ["--parameters", '{"scale": 0.5}'], SURPRISED, "with limit=1: 14 of 42 pairs"),
+                marks=pytest.mark.slow,
             ),
         ],
-        ids=["one combination", "all combinations", "leak", "substitution", "least", "one record"],
+        ids=["one combination", "all", "leak", "substitution", "least", "one record", "105 pairs", "14 of 42 pairs"],
     )
-    def test_a_schema_describes_the_records(self, bound, tmp_path, function, schema, words, status, said):
+    def test_a_schema_describes_the_records(self, bound, tmp_path, function, schema, k, words, status, said):
         (tmp_path / "schema.json").write_text(json.dumps(schema))
-        exhaustive = ["--exhaustive", "2", "--schema", "schema.json", "--epsilon", "1"]
+        exhaustive = ["--exhaustive", str(k), "--schema", "schema.json", "--epsilon", "1"]
         answered, printed = bound(function, *exhaustive, *words)
         assert said in printed
         assert answered == status
