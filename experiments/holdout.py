@@ -269,8 +269,7 @@ def audit_release(release: Release, name: str, seed: int) -> dict[str, float]:
     train, holdout = order[: len(order) // 2], order[len(order) // 2 :]
     made = release.make(records[train], targets[train], rng)
     if release.is_model:
-        known = np.clip(made(records), 1e-9, 1.0)
-        scores = np.column_stack([np.log(known[np.arange(len(targets)), targets]), known.max(axis=1)])
+        scores = class_scores(made(records), targets)
         names = ["log probability of the class", "largest probability"]
     else:
         tables_read = read_tables({"records": _columns(records), "release": _columns(made)})
@@ -289,6 +288,12 @@ def audit_release(release: Release, name: str, seed: int) -> dict[str, float]:
         "guessed": found.best.guesses / found.pairs,
         "right": found.accuracy,
     }
+
+
+def class_scores(probabilities: Floats, targets: Ints) -> Floats:
+    """Return the scores of every record: the logarithm of the probability of its class, and the largest probability."""
+    known = np.clip(probabilities, 1e-9, 1.0)
+    return np.column_stack([np.log(known[np.arange(len(targets)), targets]), known.max(axis=1)])
 
 
 def _columns(table: Floats) -> dict[str, Floats]:
@@ -317,12 +322,12 @@ def summarise(release: Release, name: str, found: list[dict[str, float]]) -> dic
 
 
 @styled()
-def draw(rows: list[dict[str, Any]]) -> Figure:
+def draw(rows: list[dict[str, Any]], tables: tuple[str, str] = ("digits", "breast cancer")) -> Figure:
     """Draw the bounds of all splits as lines with the median, one line for each release and table, beside claims."""
     names = list(dict.fromkeys(row["release"] for row in rows))
     figure = new_figure(TWO_COLUMNS, 0.8 + 0.24 * len(names))
     axes = figure.subplots()
-    for place, (data, colour, marker) in enumerate((("digits", VERMILION, "o"), ("breast cancer", BLUE, "s"))):
+    for place, (data, colour, marker) in enumerate(zip(tables, (VERMILION, BLUE), "os", strict=True)):
         mine = [row for row in rows if row["data"] == data]
         at = np.array([0.18 * (2 * place - 1) - names.index(row["release"]) for row in mine])
         axes.hlines(at, [row["least"] for row in mine], [row["most"] for row in mine], color=colour, linewidth=0.8)
