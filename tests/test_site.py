@@ -6,11 +6,13 @@ import subprocess
 import sys
 import tomllib
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 from test_docs import ROOT, load
 
 formulas, hooks = load("formulas"), load("hooks")
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 TOO_WIDE = """() => {
   const width = document.documentElement.clientWidth;
@@ -104,6 +106,14 @@ def test_the_repository_is_the_one_from_which_the_folder_was_cloned(origin, addr
     assert hooks.repository_address(tmp_path) == address
 
 
+@pytest.mark.parametrize("address", ["https://example.org/group/epsaudit", None])
+def test_every_page_names_the_version_and_links_to_the_repository(address, monkeypatch):
+    monkeypatch.setattr(hooks, "repository_address", lambda folder: address)
+    config = hooks.on_config(SimpleNamespace(site_name="epsaudit", repo_url=None, repo_name=None))
+    assert config.site_name == f"epsaudit {VERSION}"
+    assert (config.repo_url, config.repo_name) == (address, address and "group/epsaudit")
+
+
 def test_pages_from_the_top_folder_link_to_pages_of_the_site():
     for name in hooks.FROM_TOP_FOLDER:
         content = hooks.from_top_folder(name)
@@ -157,14 +167,13 @@ class TestSite:
     def test_home_leads_to_everything_and_names_the_version(self, browser, site):
         tab = self.open(browser, DESKTOP)
         tab.goto((site / "index.html").as_uri())
-        version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-        assert tab.locator(".md-header__title").first.inner_text().split("\n")[0] == f"epsaudit {version}"
+        assert tab.locator(".md-header__title").first.inner_text().split("\n")[0] == f"epsaudit {VERSION}"
         shown = tab.locator(".md-sidebar--primary .md-nav--primary > .md-nav__list > .md-nav__item").all_inner_texts()
         assert [one.strip() for one in shown] == [
             *("Home", "Tutorials", "How-to guides", "Reference", "Explanation", "Findings", "About")
         ]
         tab.goto((site / "changelog.html").as_uri())
-        assert version in tab.locator("h2").first.inner_text()
+        assert VERSION in tab.locator("h2").first.inner_text()
 
     @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
     def test_nothing_is_cut_off_and_formulas_fit(self, browser, site, viewport):
