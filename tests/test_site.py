@@ -191,6 +191,15 @@ class TestSite:
         tab.goto((site / "reference" / "claims.html").as_uri())
         wraps = tab.locator(".md-typeset__scrollwrap")
         assert wraps.first.evaluate("one => one.scrollWidth > one.clientWidth")
-        before = wraps.first.screenshot()
+        tab.add_style_tag(content="* { transition: none !important; animation: none !important }")
+        edge = wraps.first.evaluate("""one => {
+            one.scrollIntoView();
+            const box = one.getBoundingClientRect();
+            return {x: box.right - 8, y: 200, width: 8, height: 100};
+        }""")
+        tab.wait_for_timeout(500)  # until the scrolled page is drawn
+        shadowed = tab.screenshot(clip=edge)
+        assert tab.screenshot(clip=edge) == shadowed
         wraps.first.evaluate("one => { one.style.background = 'none' }")
-        assert wraps.first.screenshot() != before, "without its shadows the table looks the same"
+        tab.wait_for_timeout(500)
+        assert tab.screenshot(clip=edge) != shadowed, "without its shadows the edge looks the same"
