@@ -120,7 +120,7 @@ def confidence_of(value: float, what: str = "confidence") -> float:
     hint = ""
     with suppress(TypeError, ValueError):
         number = float(value)
-        meant = number / 100.0 if 50.0 <= number < 100.0 else 1.0 - number if 0.0 < number < 0.5 else None
+        meant = number / 100.0 if 50.0 <= number < 100.0 else 1.0 - number if 1e-9 < number < 0.5 else None
         hint = "" if meant is None else f" Did you mean {meant:.10g}?"
     return _checked_number(value, what, "at least 0.5 and below 1", 0.5, 1.0, hint=hint)
 

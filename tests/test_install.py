@@ -160,8 +160,11 @@ def test_an_audit_works_without_the_extras_and_says_what_it_left_out(user):
 
 
 def test_the_list_leaves_out_what_needs_an_extra_in_one_sentence(user):
-    done = user("epsaudit", "list")
+    quiet = user("epsaudit", "list")
+    assert (quiet.returncode, quiet.stderr) == (0, ""), "nobody asked what is left out"
+    done = user("epsaudit", "list", "--verbose")
     assert done.returncode == 0
+    assert done.stdout == quiet.stdout
     assert "\nbroken/laplace-half-noise " in done.stdout
     assert "anes96/" not in done.stdout
     (sentence,) = done.stderr.splitlines()

@@ -114,6 +114,14 @@ def registered() -> dict[str, Entry]:
     return collect("epsaudit.registry", "mechanisms", Entry)
 
 
+def usable() -> dict[str, Entry]:
+    """Return all registered mechanisms by name, without warnings about those whose libraries are not installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOut)
+        warnings.simplefilter("always", Unusable)
+        return registered()
+
+
 def libraries() -> dict[str, Library]:
     """Return all registered libraries by name; see `collect`."""
     return collect("epsaudit.libraries", "libraries", Library)
@@ -151,10 +159,7 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
         return list(registered().values())
     known: Mapping[str, Entry] = {}
     if any(":" not in name for name in names):  # loading the registry takes seconds
-        with warnings.catch_warnings():  # entries of libraries that are missing were not asked for
-            warnings.simplefilter("ignore", LeftOut)
-            warnings.simplefilter("always", Unusable)
-            known = registered()
+        known = usable()
     entries: dict[str, Entry] = {}
     for name in names:
         if ":" in name:

@@ -3,9 +3,11 @@
 import csv
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from recorded import cut, records
@@ -13,10 +15,13 @@ from recorded import cut, records
 from epsaudit import audit_sequentially
 from epsaudit.audits import suite
 from epsaudit.audits.verify import load
+from epsaudit.errors import MissingExtraError
+from epsaudit.running import registry
 from epsaudit.running.registry import chosen, registered
-from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
-from epsaudit.tools.cli.main import main
+from epsaudit.tools.cli import AS_EXPECTED, BAD_INPUT, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
+from epsaudit.tools.cli.main import EPSAUDIT, main
 from epsaudit.tools.reporting import progress
+from epsaudit.tools.reporting.github import error_line
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 
@@ -131,6 +136,183 @@ class TestOwnFunctions:
         assert main(["audit", "plain.py:right", *CASE, "--out", "results"]) == AS_EXPECTED
         assert main(["verify", "results/audit.json", "--rerun", "--run"]) == AS_EXPECTED
         assert "run again from seed 1: as stored" in capsys.readouterr().out
+
+
+class TestEveryCommand:
+    """All commands have -q and -v, and the command without words prints its help."""
+
+    @pytest.mark.parametrize("name", sorted(EPSAUDIT.commands.keys() - {"experiment"}))
+    def test_quiet_and_verbose(self, name):
+        words = {word for parameter in EPSAUDIT.commands[name].params for word in parameter.opts}
+        assert words >= {"-q", "--quiet", "-v", "--verbose"}
+
+    def test_no_words_print_the_help(self, capsys):
+        assert main([]) == AS_EXPECTED
+        assert capsys.readouterr().out.startswith("Usage: epsaudit [OPTIONS] COMMAND [ARGS]...")
+
+    def test_verbose_prints_time_and_versions(self, capsys):
+        assert main(["list", "laplace", "-v"]) == AS_EXPECTED
+        assert re.search(
+            r"^epsaudit: \d+\.\d seconds; epsaudit .*numpy .*scipy .*python ", capsys.readouterr().err, re.M
+        )
+
+    def test_verbose_prints_the_traceback_of_an_error(self, capsys):
+        assert main(["audit", "laplace", "--trials", "1", "-v"]) == BAD_INPUT
+        assert capsys.readouterr().err.startswith("Traceback (most recent call last):")
+
+    def test_verbose_prints_every_result_in_full(self, capsys):
+        assert main(["audit", "laplace", "gaussian", *QUICK, "-v"]) == AS_EXPECTED
+        assert capsys.readouterr().out.count("  counts ") == 2
+
+
+class TestLeftOut:
+    """Plug-ins whose libraries are missing are named only where they are asked for."""
+
+    @pytest.fixture(autouse=True)
+    def missing(self, monkeypatch):
+        def entries():
+            raise MissingExtraError("polars is not installed")
+
+        point = SimpleNamespace(name="a", value="surveys:entries", load=lambda: entries)
+        known = registry.entry_points
+
+        def points(group):
+            return [*known(group=group), point] if group == "epsaudit.registry" else known(group=group)
+
+        monkeypatch.setattr(registry, "entry_points", points)
+
+    NOTE = "epsaudit: The mechanisms of surveys:entries are left out: polars is not installed\n"
+
+    @pytest.mark.parametrize(
+        ("words", "status", "note"),
+        [
+            ("list", AS_EXPECTED, ""),
+            ("list laplace", AS_EXPECTED, ""),
+            ("list --verbose", AS_EXPECTED, NOTE),
+            ("list surveys/age", BAD_INPUT, NOTE),
+            ("audit laplace --trials 1000", AS_EXPECTED, ""),
+        ],
+    )
+    def test_what_is_printed(self, words, status, note, capsys):
+        assert main(words.split()) == status
+        printed = capsys.readouterr().err
+        assert printed.count("left out") == (1 if note else 0)
+        assert note in printed
+
+    def test_verify(self, tmp_path, capsys):
+        assert main(["audit", "laplace", *QUICK, "--out", str(tmp_path)]) == AS_EXPECTED
+        assert main(["verify", str(tmp_path / "audit.json")]) == AS_EXPECTED
+        assert "left out" not in capsys.readouterr().err
+
+
+class TestDryRun:
+    def test_it_says_what_would_run_and_audits_nothing(self, capsys, tmp_path, monkeypatch):
+        monkeypatch.setattr(suite, "run_suite", None)
+        monkeypatch.setenv("COLUMNS", "80")
+        words = ["audit", "laplace", "gaussian", "--trials", "1e6", "--dry-run", "--out", str(tmp_path / "out")]
+        assert main(words) == AS_EXPECTED
+        printed = capsys.readouterr().out
+        assert re.search(r"│ laplace +│ 1-DP +│ +\d+ │ \d+ s +│ epsilon 12\.", printed)
+        said = " ".join(printed.split())
+        assert "Nothing was audited. 2 audits of 1,000,000 runs at 95% confidence would take less than a minute" in said
+        assert not (tmp_path / "out").exists()
+
+    def test_a_slow_function(self, capsys, tmp_path, monkeypatch):
+        (tmp_path / "slow.py").write_text(
+            "import time\ndef slow(data, rng):\n    time.sleep(0.02)\n    return len(data) + rng.laplace()\n"
+        )
+        monkeypatch.chdir(tmp_path)
+        words = ["audit", "slow.py:slow", "--pair", "[1]", "[1, 2]", "--epsilon", "9", "--jobs", "1", "--dry-run"]
+        assert main([*words, "--json"]) == AS_EXPECTED
+        (row,) = json.loads(capsys.readouterr().out)
+        assert row["seconds"] >= 20_000.0
+        assert main([*words, "--trials", "10000"]) == AS_EXPECTED
+        assert " (too few runs)" in capsys.readouterr().out
+
+
+class TestGithub:
+    def test_a_refuted_claim_is_annotated_at_its_code(self, own, capsys):
+        words = ["audit", "mine:leaky", "mine:sound", *QUICK, "--format", "github", "--quiet"]
+        assert main(words) == SURPRISED
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line.startswith(
+            "::error file=mine.py,line=7,title=privacy audit::mine:leaky: 1-DP claimed; certified lower"
+        )
+        assert "97.5%25 confidence" in line
+
+    def test_an_expected_refutation_is_none(self, capsys):
+        assert main(["audit", "broken/laplace-half-noise", *QUICK, "--format", "github", "-q"]) == AS_EXPECTED
+        assert capsys.readouterr().out == ""
+
+    def test_other_lines_than_one_are_escaped(self):
+        assert error_line("a\nb: 5%", "t,1", "x.py", 2) == "::error file=x.py,line=2,title=t%2C1::a%0Ab: 5%25"
+
+
+class TestSettings:
+    """The table [tool.epsaudit] of the nearest pyproject.toml gives defaults for ``epsaudit audit``."""
+
+    @pytest.fixture
+    def settings(self, tmp_path, monkeypatch):
+        (tmp_path / "sub").mkdir()
+        monkeypatch.chdir(tmp_path / "sub")
+        return lambda text: (tmp_path / "pyproject.toml").write_text(f"[tool.epsaudit]\n{text}")
+
+    def test_they_are_defaults(self, settings, capsys, tmp_path):
+        settings('names = ["laplace", "gaussian"]\ntrials = 4e3\nseed = 5\nstop-early = true\njobs = 1\n')
+        assert main(["audit", "--json"]) == AS_EXPECTED
+        found = json.loads(capsys.readouterr().out)["results"]
+        assert [(one["mechanism"], one["trials"], one["kind"]) for one in found] == [
+            ("laplace", 4_000, "sequential"),
+            ("gaussian", 4_000, "sequential"),
+        ]
+        command = found[0]["execution"]["command"]
+        assert command.startswith("epsaudit audit laplace gaussian --trials 4000.0 ")
+        assert command.endswith(" --seed 5 --jobs 1 --stop-early --json")
+
+    def test_what_is_typed_overrides_them(self, settings, capsys):
+        settings('names = ["gaussian"]\ntrials = 4e3\nseed = 5\n')
+        assert main(["audit", "laplace", "--trials", "2000", "--json"]) == AS_EXPECTED
+        (found,) = json.loads(capsys.readouterr().out)["results"]
+        assert (found["mechanism"], found["trials"], found["seed"]) == ("laplace", 2_000, 5)
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ("trails = 1000", "has 'trails', which is no option of audit. Did you mean 'trials'?"),
+            ("names = 'laplace'", "must be a list"),
+            ("seed = [1]", "must be a single value"),
+            ("seed = 'x'", "Invalid value for '--seed'"),
+            ("seed = ", "cannot be read"),
+        ],
+    )
+    def test_a_mistake_is_one_sentence(self, settings, text, says, capsys):
+        settings(text)
+        assert main(["audit", "laplace"]) == BAD_INPUT
+        printed = capsys.readouterr()
+        assert says in printed.err
+        assert printed.err.count("\n") == 1
+
+    def test_they_are_of_audits_only(self, settings, capsys):
+        settings("trails = 1000")
+        assert main(["list", "laplace"]) == AS_EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "completed"),
+    [
+        ("epsaudit audit laplace-p", 2, ["plain,laplace-parallel"]),
+        ("epsaudit audit gaussian broken/laplace-half", 3, ["plain,broken/laplace-half-noise"]),
+        ("epsaudit audit mine.", 2, ["file,mine."]),
+        ("epsaudit audit --library opaq", 3, ["file,opaq"]),
+        ("epsaudit audit --library opendp lapla", 4, ["plain,laplace"]),
+        ("epsaudit freeze laplace-p", 2, ["plain,laplace-parallel"]),
+    ],
+)
+def test_the_shell_completes_mechanisms(words, number, completed, monkeypatch, capsys):
+    for name, value in {"COMP_WORDS": words, "COMP_CWORD": str(number), "_EPSAUDIT_COMPLETE": "bash_complete"}.items():
+        monkeypatch.setenv(name, value)
+    assert main(["audit"]) == AS_EXPECTED
+    assert sorted({*capsys.readouterr().out.splitlines()}) == completed
 
 
 class TestInterruption:

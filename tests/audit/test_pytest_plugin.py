@@ -93,6 +93,28 @@ def test_a_leak_fails_with_all_that_is_needed(suite):
     assert "testing/" not in text
 
 
+@pytest.mark.parametrize(
+    ("option", "variable", "annotated"), [("github", "", 1), ("text", "true", 0), (None, "true", 1), (None, "", 0)]
+)
+def test_a_failed_check_is_annotated_for_github(suite, monkeypatch, option, variable, annotated):
+    monkeypatch.setenv("GITHUB_ACTIONS", variable)
+    body = """
+    def test_leak(privacy_audit):
+        privacy_audit.check(noisy(0.5), epsilon=1.0, pairs=PAIRS)
+
+    def test_right(privacy_audit):
+        privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=200)
+    """
+    result = suite(body, *([f"--privacy-format={option}"] if option else []))
+    lines = [line for line in result.stdout.lines if line.startswith("::error ")]
+    assert len(lines) == annotated
+    for line in lines:
+        assert re.match(
+            r"::error file=test_leaks.py,line=\d+,title=test_leaks.py%3A%3Atest_leak::count leaks more than its claim",
+            line,
+        )
+
+
 def test_the_line_that_reproduces_does(suite, pytester):
     body = """
     @pytest.mark.parametrize("scale", [0.5], ids=["a b"])

@@ -191,7 +191,6 @@ def test_programs_that_fail(child, says, here, capsys):
 
 
 OTHERS = [
-    ("", "Missing command"),
     ("aduit", "No such command 'aduit'. Did you mean 'audit'?"),
     ("list nothing-of-the-kind", "No name matches 'nothing-of-the-kind'"),
     ("list laplas", "Did you mean 'laplace'"),

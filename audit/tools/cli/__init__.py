@@ -7,13 +7,16 @@ function of a command takes its arguments and options by their names and returns
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
 import json
 import shlex
 import sys
 import textwrap
+import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.resources import files
@@ -22,9 +25,11 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from epsaudit.codec import to_json
 from epsaudit.errors import AuditError, clipped, confidence_of, finite_at_least, fraction
+from epsaudit.tools.cli.settings import given_by_settings
 
 AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 4, 130, 141
 """Exit statuses. In order: every verdict is as expected, a verdict is not, the input is wrong, the audited code failed,
@@ -32,6 +37,8 @@ epsaudit has a defect, Ctrl-C, and the status that shells use for a program whos
 
 
 Words = tuple[str, ...]
+VERSIONS = ("epsaudit", "commit", "python", "numpy", "scipy")
+"""The versions that --verbose prints."""
 
 
 def printer(silent: bool) -> Callable[[str], None]:
@@ -78,6 +85,45 @@ class Number(click.ParamType[float]):
         return self._check(value, what=param.opts[0] if param is not None else self.name)
 
 
+class Registered(click.ParamType[str]):
+    """A click type for names of what is registered, which the shell completes.
+
+    A word that begins no name is completed as a file, for FILE.py:object.
+    """
+
+    def __init__(self, name: str, names: Callable[[click.Context], Iterable[str]]) -> None:
+        self.name = name
+        self._names = names
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name as it is, because the command says what is wrong with it."""
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin with the incomplete word."""
+        names = [name for name in self._names(ctx) if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
+
+
+def _mechanisms(context: click.Context) -> Iterable[str]:
+    """Return the names of registered mechanisms, or of those of the libraries that were typed before."""
+    from epsaudit.running.registry import libraries, usable  # takes a second
+
+    typed = context.params.get("library") or ()
+    chosen = [typed] if isinstance(typed, str) else list(typed)
+    if not chosen:
+        return usable()
+    rows = [row.name for name, one in libraries().items() if name in chosen for row in one.rows]
+    return [*(row.partition("/")[2] for row in rows), *rows]
+
+
+def _libraries(context: click.Context) -> Iterable[str]:
+    """Return the names of registered libraries."""
+    from epsaudit.running.registry import libraries
+
+    return libraries()
+
+
 class Command(click.Command):
     """A click command that is made from an entry of ``commands.toml``.
 
@@ -103,13 +149,27 @@ class Command(click.Command):
             if isinstance(function, str):
                 module, _, attribute = function.partition(".")
                 function = getattr(import_module(f"epsaudit.tools.cli.{module}"), attribute)
-            status = int(function(**with_dictionaries(options)))
+            taken, verbose, started = inspect.signature(function).parameters, options["verbose"], time.monotonic()
+            given = with_dictionaries(options)
+            for option in {"quiet", "verbose"} - taken.keys():
+                given.pop(option)
+            try:
+                status = int(function(**given))
+            except AuditError:
+                if verbose:
+                    traceback.print_exc()
+                raise
             sys.stdout.flush()  # raises BrokenPipeError here if nobody reads the output
+            if verbose:
+                _print_versions(time.monotonic() - started)
             return status
 
+        self._plain = parameters(*params)
+        known = {one.name for one in [*self._plain, *itertools.chain(*self._headed.values())]}
+        self._plain += [one for one in parameters("quiet", "verbose") if one.name not in known]
         super().__init__(
             name,
-            params=[*parameters(*params), *itertools.chain(*self._headed.values())],
+            params=[*self._plain, *itertools.chain(*self._headed.values())],
             help=about.strip(),
             epilog=f"\b\nExamples:\n{textwrap.indent(examples.strip(), '  ')}" if examples else None,
             callback=run,
@@ -126,12 +186,20 @@ class Command(click.Command):
                 formatter.write_dl([record for option in options if (record := option.get_help_record(ctx))])
 
 
+def _print_versions(seconds: float) -> None:
+    """Print on standard error how long a command took, and the versions that its results depend on."""
+    from epsaudit.running.provenance import provenance  # asks git
+
+    versions = ", ".join(f"{name} {version}" for name, version in provenance().items() if name in VERSIONS)
+    print(f"epsaudit: {seconds:.1f} seconds; {versions}.", file=sys.stderr)
+
+
 def recorded_command(seed: int) -> str:
     """Return the command line as it was typed, with the seed added if it was not given."""
     context = click.get_current_context()
     typed: list[str] = context.find_root().obj
     drawn = ["--seed", str(seed)] if context.get_parameter_source("seed") is ParameterSource.DEFAULT else []
-    return shlex.join(["epsaudit", *typed[:1], *drawn, *typed[1:]])
+    return shlex.join(["epsaudit", *typed[:1], *drawn, *given_by_settings(context), *typed[1:]])
 
 
 TYPES: dict[str, Any] = {
@@ -141,6 +209,8 @@ TYPES: dict[str, Any] = {
     "number": Number(finite_at_least, least=0.0),
     "chance": Number(fraction, open_below=True),
     "confidence": Number(confidence_of),
+    "mechanism": Registered("text", _mechanisms),
+    "library": Registered("text", _libraries),
 }
 """Types of options by their names in ``commands.toml``."""
 COMMANDS: dict[str, Any] = tomllib.loads(

@@ -24,9 +24,9 @@ from epsaudit.running import provenance, registry
 from epsaudit.running.files import refuse_unwritable, write_whole
 from epsaudit.running.registry import Entry, matching
 from epsaudit.running.streams import entropy
-from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, recorded_command
+from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, planning, print_json, recorded_command
 from epsaudit.tools.cli.targets import read_entries
-from epsaudit.tools.reporting import tables
+from epsaudit.tools.reporting import github, tables
 from epsaudit.tools.reporting.progress import Display
 
 
@@ -44,6 +44,9 @@ def audit(
     checkpoint: Path | None,
     as_json: bool,
     quiet: bool,
+    verbose: bool,
+    dry_run: bool,
+    output_format: str,
     program: dict[str, Any],
     numbers: dict[str, float],
 ) -> int:
@@ -55,7 +58,7 @@ def audit(
     if seed is not None:
         entropy(seed)
     check_n_jobs(jobs, "--jobs")
-    if out is not None:
+    if out is not None and not dry_run:
         refuse_unwritable(out / "audit.json")
     missing: list[str] = []
     if library:
@@ -63,6 +66,8 @@ def audit(
             raise AuditError(
                 "--library already contains programs, pairs and claims; leave out --command and its options."
             )
+        if dry_run:
+            raise AuditError("--dry-run runs mechanisms to time them, and would install --library; leave out one.")
         if cluster is not None:
             raise AuditError("--library runs on this machine and cannot be combined with --cluster; leave out one.")
         entries: list[Entry] = []
@@ -76,6 +81,14 @@ def audit(
             raise AuditError(" ".join(missing))
     else:
         entries = read_entries(names, by_value=cluster is not None, numbers=numbers, **program)
+    if dry_run:
+        planned = planning.plan(entries, runs, confidence, jobs)
+        print_json(as_json, planned)
+        if not (quiet or as_json):
+            tables.print_table(planned, planning.PLAN_COLUMNS)
+            sentence = planning.describe(planned, confidence, jobs)
+            print(textwrap.fill(sentence, shutil.get_terminal_size().columns))
+        return AS_EXPECTED
     done: list[Result] = []
     interrupted = False
     with contextlib.ExitStack() as stack:
@@ -101,6 +114,15 @@ def audit(
         if out is not None and done:
             _write_files(done, confidence, out)
     _print_results(done, confidence, root, as_json, quiet)
+    if verbose and len(done) > 1 and not (quiet or as_json):
+        for result in done:
+            print(f"\n{result}")
+    if output_format == "github":
+        mechanisms = {entry.name: entry.mechanism for entry in entries}
+        for result in done:
+            if result.violates_claim and result.expected != "violated":
+                place = github.place_of(mechanisms[result.mechanism]) or (None, None)
+                print(github.error_line(f"{result.sentence()} {result.describe_event()}", "privacy audit", *place))
     if interrupted:
         was, are = ("was", "is") if len(done) == 1 else ("were", "are")
         where = "" if out is None else f", and {are} in {out}"

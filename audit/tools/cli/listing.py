@@ -7,15 +7,20 @@ from collections.abc import Sequence
 
 from epsaudit.errors import AuditError, suggest_name
 from epsaudit.running import registry
-from epsaudit.running.registry import Entry, Listed, registered
+from epsaudit.running.registry import Entry, Listed, registered, usable
 from epsaudit.tools.cli import AS_EXPECTED, attributes, print_json, printer
 
 
-def list_mechanisms(pattern: str | None, *, long: bool, library: str | None, as_json: bool, quiet: bool) -> int:
-    """List the mechanisms whose names match or contain the pattern."""
+def list_mechanisms(
+    pattern: str | None, *, long: bool, library: str | None, as_json: bool, quiet: bool, verbose: bool
+) -> int:
+    """List the mechanisms whose names match or contain the pattern.
+
+    With ``verbose``, or if no name matches, it is said which mechanisms are left out because a library is missing.
+    """
     groups: dict[str, Sequence[Entry | Listed]] = {}
     if library is None:
-        groups[""] = list(registered().values())
+        groups[""] = list((registered if verbose else usable)().values())
     else:
         for one in [registry.library(library)] if library else registry.libraries().values():
             built = one.built() or "not installed yet: the first audit does that"
@@ -23,6 +28,8 @@ def list_mechanisms(pattern: str | None, *, long: bool, library: str | None, as_
     names = [row.name for rows in groups.values() for row in rows]
     kept = {name for name in names if pattern is None or pattern in name or fnmatch.fnmatchcase(name, pattern)}
     if pattern is not None and not kept:
+        if library is None and not verbose:
+            registered()  # says what is left out, which may be what was asked for
         raise AuditError(f"No name matches {pattern!r}.{suggest_name(pattern, names)}")
     show, listed, first = printer(quiet or as_json), [], max(map(len, kept), default=0)
     for heading, rows in groups.items():

@@ -16,12 +16,14 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import click
 
 from epsaudit.errors import AuditError, LeftOut, OwnCodeError, Unusable, own_lines
 from epsaudit.tools.cli import AS_EXPECTED, BAD_INPUT, COMMANDS, INTERNAL, INTERRUPTED, NOBODY_READS, OWN_CODE, Command
+from epsaudit.tools.cli.settings import read_settings
 
 NOTES = """\b
 Exit status:
@@ -44,8 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="epsaudit")  # spells out Greek letters for terminals that lack them
     try:
         with _show_warnings(left_out):
-            words = sys.argv[1:] if arguments is None else list(arguments)
-            status = EPSAUDIT.main(words, prog_name="epsaudit", standalone_mode=False, obj=words) or AS_EXPECTED
+            words = (sys.argv[1:] if arguments is None else list(arguments)) or ["--help"]
+            how: dict[str, Any] = {"prog_name": "epsaudit", "standalone_mode": False, "obj": words}
+            if words[0] == "audit":
+                settings = read_settings(EPSAUDIT.commands["audit"], Path.cwd())
+                if any(word.startswith(("--command", "--library")) for word in words):
+                    settings.pop("names", None)  # something else is named
+                how["default_map"] = {"audit": settings}
+            status = EPSAUDIT.main(words, **how) or AS_EXPECTED
             sys.stdout.flush()
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "epsaudit"

@@ -10,7 +10,7 @@ from epsaudit.errors import AuditError, needs
 from epsaudit.mechanisms.known_laws import exact_profile
 from epsaudit.results.result import AuditResult
 from epsaudit.running.files import refuse_unwritable, write_whole
-from epsaudit.running.registry import registered
+from epsaudit.running.registry import usable
 from epsaudit.tools.cli import AS_EXPECTED, Words
 from epsaudit.tools.cli.result_files import matching_names
 from epsaudit.tools.reporting import tables
@@ -53,7 +53,7 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
             few = ", ".join([*(result.mechanism for result in kept[:3]), *["..."] * (len(kept) > 3)])
             raise AuditError(f"--kind {kind} draws one result; choose one by --only of {few}.")
         elif isinstance(result := kept[0], AuditResult):
-            entry, laws = registered().get(result.mechanism), None
+            entry, laws = usable().get(result.mechanism), None
             if entry is not None and (pair := result.find_pair(entry.all_pairs())) is not None:
                 laws = exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)])
             drawn = (figures.plot_privacy_profile if kind == "profile" else figures.plot_trade_off)(result, laws)

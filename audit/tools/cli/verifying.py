@@ -12,7 +12,7 @@ from epsaudit.audits import verify
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError, clipped
 from epsaudit.results import result as results
-from epsaudit.running.registry import Entry, chosen, entry_of, own_entry, registered
+from epsaudit.running.registry import Entry, chosen, entry_of, own_entry, usable
 from epsaudit.text import lower, percent, visible
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Words, attributes, print_json, printer
 from epsaudit.tools.cli.result_files import matching_names, refuse_to_import
@@ -46,7 +46,7 @@ def verify_file(
         entry_of(name) or _entry(name, result.claim, command) if name else None
         for name, result, command in zip(runs, stored, commands, strict=True)
     ]
-    known = dict.fromkeys(kept, chosen([mechanism])[0]) if mechanism else registered()
+    known = dict.fromkeys(kept, chosen([mechanism])[0]) if mechanism else usable()
     show = printer(quiet or as_json)
     verified = []
     for (item, name), entry, command in zip(work, entries, commands, strict=True):

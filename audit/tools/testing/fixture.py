@@ -23,9 +23,10 @@ from epsaudit.errors import AuditError, PowerWarning, public, warn_caller, witho
 from epsaudit.running.functions import mechanism_of
 from epsaudit.running.identity import digest
 from epsaudit.running.protocols import Mechanism
+from epsaudit.tools.reporting.github import error_line
 from epsaudit.tools.reporting.tables import WIDTH
 from epsaudit.tools.testing import frozen
-from epsaudit.tools.testing.plugin import ALARM, CERTIFIED, CURRENT_TEST, PROPERTY, RUNS, SECONDS, option
+from epsaudit.tools.testing.plugin import ALARM, ANNOTATION, CERTIFIED, CURRENT_TEST, PROPERTY, RUNS, SECONDS, option
 
 if TYPE_CHECKING:
     from epsaudit.tools.maps import MapAudit
@@ -309,6 +310,9 @@ class PrivacyAudit:
                 textwrap.fill(said, WIDTH, initial_indent=f"    {label:<10} ", **how) for label, said in outcome.details
             ]
             lines.append(f"    {'reproduce':<10} {command}")  # not wrapped, so that it can be copied
+            file, place, _ = current.item.location
+            annotation = error_line(outcome.failure, name, file, None if place is None else place + 1)
+            current.item.user_properties.append((ANNOTATION, annotation))
             pytest.fail("\n".join([textwrap.fill(outcome.failure, WIDTH), "", *lines]), pytrace=False)
         if outcome.doubt and not must_fail:
             warn_caller(outcome.doubt, PowerWarning)

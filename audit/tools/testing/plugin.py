@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,13 +30,14 @@ SECONDS = 60.0
 FALSE_ALARM = 1e-6
 """Default false-alarm probability of a test. If all mechanisms are correct, a thousand such tests a day fail once in
 three years."""
-PROPERTY, ALARM = "privacy_audit", "privacy_audit_false_alarm"
+PROPERTY, ALARM, ANNOTATION = "privacy_audit", "privacy_audit_false_alarm", "privacy_audit_annotation"
 OPTIONS = {
     "runs": f"maximum number of runs of a mechanism in one check (default {RUNS:,})",
     "seconds": f"time limit of one check in seconds (default {SECONDS:g})",
     "false-alarm": f"maximum probability that a correct mechanism fails a test (default {FALSE_ALARM:g})",
     "seed": "number that changes the seed of every test, for a second opinion (default 0)",
 }
+FORMAT = "'github' prints an annotation (::error) for each failed check (default: github if GITHUB_ACTIONS is true)"
 REPORT = "write the results of all checks to FILE, for epsaudit report, verify, compare and reproduce"
 
 
@@ -69,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, words in OPTIONS.items():
         group.addoption(f"--privacy-{name}", default=None, metavar="N", help=words)
         parser.addini(f"privacy_{name.replace('-', '_')}", help=words)
+    group.addoption("--privacy-format", default=None, choices=("text", "github"), help=FORMAT)
     group.addoption("--privacy-report", default=None, metavar="FILE", help=REPORT)
 
 
@@ -142,6 +145,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     # the report of the teardown contains all properties of a test
     ended = [report for report in reports if getattr(report, "when", "") == "teardown"]
     told = [said for report in ended for said in report.user_properties]
+    if annotates(config):
+        for name, text in told:
+            if name == ANNOTATION:
+                terminalreporter.write_line(str(text))
     lines = [str(text) for name, text in told if name == PROPERTY]
     if not lines:
         return
@@ -175,6 +182,12 @@ def privacy_audit(pytestconfig: pytest.Config) -> PrivacyAudit:
     from epsaudit.tools.testing.fixture import PrivacyAudit
 
     return PrivacyAudit(pytestconfig)
+
+
+def annotates(config: pytest.Config) -> bool:
+    """Return whether failed checks are printed as annotations of GitHub, too."""
+    chosen = config.getoption("privacy_format")
+    return bool(chosen == "github" or (chosen is None and os.environ.get("GITHUB_ACTIONS") == "true"))
 
 
 def option(config: pytest.Config, name: str) -> Any:
