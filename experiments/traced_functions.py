@@ -4,8 +4,7 @@
 The classes of leaks are those in the appendix on dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026,
 arXiv:2602.17454); the functions are written for this study. `CASES` lists each function with a pair and a claim. The
 line at fault ends in ``# leaks``. If a noisy number is drawn on one dataset only, the line at fault is that of the
-draw. A line that ends in ``# leaks, listed`` is a selection, which a trace lists without a judgement. The functions
-stand in a file of their own, because a trace names lines of this file.
+draw. The functions stand in a file of their own, because a trace names lines of this file.
 """
 
 from __future__ import annotations
@@ -127,7 +126,7 @@ def counter_of_known(data):
 def exponential_among_seen(data, rng):
     seen = sorted(set(data))
     weights = np.exp([data.count(value) / 2.0 for value in seen])
-    return int(rng.choice(seen, p=weights / weights.sum()))  # leaks, listed
+    return int(rng.choice(seen, p=weights / weights.sum()))  # leaks
 
 
 def exponential_among_known(data, rng):
@@ -358,14 +357,14 @@ class Case:
 
     @property
     def line(self) -> int | None:
-        """Number of the line at fault, which a trace should name; None for a sound function and for a selection."""
+        """Number of the line at fault, which a trace should name; None for a sound function."""
         lines, first = inspect.getsourcelines(self.function)
         return next((first + place for place, line in enumerate(lines) if line.rstrip().endswith("# leaks")), None)
 
     @property
     def leaks(self) -> bool:
-        """Whether the function leaks, on a line that a trace should name or in a selection that a trace lists."""
-        return "# leaks" in inspect.getsource(self.function)
+        """Whether the function leaks."""
+        return self.line is not None
 
 
 ADDED, SEEN = ([1.0, 0.0], [1.0, 0.0, 1.0]), ([0, 0, 1, 1], [0, 0, 1, 1, 3])

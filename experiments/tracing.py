@@ -3,8 +3,7 @@
 The functions are those of ``traced_functions.py``. The black box is a sequential audit of the pair with at most 20,000
 runs; all audits hold together at 99.9 % confidence. The grey box is a trace without a certificate. Seconds are
 processor time of this process and its children; for traces the smallest of three measurements is used. Expected: the
-first line that a trace names is the marked one, except for selections, which are only listed; no sound function is
-suspected; and a trace takes tens of milliseconds.
+first line that a trace names is the marked one; no sound function is suspected; and a trace takes tens of milliseconds.
 """
 
 from __future__ import annotations

@@ -91,6 +91,39 @@ def test_sampling_is_listed_and_not_judged(sound, claim):
     assert "test_tracing.py" in found.unlisted[0]
 
 
+def kept_or_exchanged(data, rng):
+    """Keep the bit with probability 3/4, or 9/10 if the data have an odd number of records."""
+    return data[0] if rng.integers(0, 20) < (15 if len(data) % 2 else 18) else 1 - data[0]
+
+
+def uniform_response(data, rng):
+    """Return the bit with probability 3/4."""
+    return rng.random() < (0.75 if data[0] else 0.25)
+
+
+def one_of_two(data, rng):
+    return rng.choice(["a", "b"], size=2).tolist()
+
+
+@pytest.mark.parametrize(
+    ("function", "pair", "loss"),
+    [
+        (kept_or_exchanged, ([0], [1]), math.log(3.0)),
+        (kept_or_exchanged, ([0], [0, 0]), math.log(2.5)),
+        (kept_or_exchanged, ([0, 0], [1, 0]), math.log(9.0)),
+        (uniform_response, ([0], [1]), math.log(3.0)),
+        (one_of_two, ([0], [1]), 0.0),
+    ],
+)
+def test_discrete_draws_are_judged_by_the_exact_law_of_the_output(function, pair, loss):
+    above = trace(function, pair, claim=PureDP(1.01 * loss + 0.01))
+    assert not above.suspicious
+    if loss:
+        (one,) = trace(function, pair, claim=PureDP(0.99 * loss)).suspicions
+        assert (one.kind, one.loss) == (PARAMETER, pytest.approx(loss))
+        assert one.line == function.__code__.co_firstlineno + 2
+
+
 def test_released_numbers_may_meet_data_again_under_other_noise():
     def descends(data, rng, scale=5.0):
         weight = 0.0

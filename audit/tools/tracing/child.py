@@ -25,7 +25,7 @@ RUNS_OF_NONE = 64
 """[chosen] Further runs of a function that returned None on both datasets, as many as an audit of few runs makes."""
 
 
-def trace_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
+def trace_all(answers: Any, call: Call, pairs: Any, discrete: Any = None, **settings: Any) -> None:
     """Send the recorded trace of each pair to the parent process.
 
     Parameters
@@ -37,6 +37,9 @@ def trace_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
         Calls the audited function.
     pairs : sequence
         The pairs of datasets.
+    discrete : callable, optional
+        The function `epsaudit.tools.tracing.alignment.discrete_pair.discrete_pair`, which needs more packages than this
+        module.
     **settings
         Further arguments of `epsaudit.tools.tracing.replay.record_and_replay`.
     """
@@ -54,7 +57,7 @@ def trace_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
             if _returns_nothing(call, (x, x_prime), answer, settings["seed"]):
                 answers.send_bytes(json.dumps("The function returned None in every run; is a return missing?").encode())
                 continue
-            answer["aligned"] = _runs_to_align(call, (x, x_prime), answer, settings, repeats)
+            answer["aligned"] = _runs_to_align(call, (x, x_prime), answer, settings, repeats, discrete)
         except Exception as error:  # a dataset that cannot be copied
             answer = f"The function cannot be traced: {type(error).__name__}: {error}."
         answers.send_bytes(json.dumps(answer).encode())
@@ -82,19 +85,24 @@ def _repeats_first_run(call: Call, data: bytes, first: Any) -> bool:
     return bool(run_once(call, data, Recorder(None, ()), 0)["leaves"] == first["leaves"])
 
 
-def _runs_to_align(call: Call, pair: Any, trace: Any, settings: Any, repeats: Callable[[], bool]) -> dict[str, Any]:
+def _runs_to_align(
+    call: Call, pair: Any, trace: Any, settings: Any, repeats: Callable[[], bool], discrete: Any
+) -> dict[str, Any]:
     """Return what `recorded_pair` returns, or the reason why an alignment cannot decide the pair."""
     if trace["unseen"] or trace["unread"] or settings["bits"]:
         return {"why": "a draw or a part of the output is not observed, or last bits of floats are compared"}
-    if any(event["kind"] == "compare" for event in trace["events"]):
-        return {"why": "noise is compared"}
     if np is None:
         return {"why": "numpy is not installed"}
+    kinds, both = {event["kind"] for event in trace["events"]}, [pickle.dumps(one, -1) for one in pair]
+    if discrete is not None and "sample" in kinds and not kinds & {"draw", "mechanism", "event"}:
+        known = discrete(call, (both[0], both[1]), settings["seed"])
+        return known if known is not None else {"why": "the law of the output is not known"}
+    if "compare" in kinds:
+        return {"why": "noise is compared"}
     from epsaudit.tools.tracing.alignment.recorded_pair import recorded_pair
 
     n_calls = tuple(sum(event["kind"] == "draw" for event in trace[name]) for name in ("events", "events_prime"))
-    both = pickle.dumps(pair[0], -1), pickle.dumps(pair[1], -1)
-    found = recorded_pair(call, both, settings["seed"], n_calls)
+    found = recorded_pair(call, (both[0], both[1]), settings["seed"], n_calls)
     if "runs" in found and any(event["kind"] == "mechanism" for event in trace["events"]):
         found["doubt"] = "a mechanism of a library is called"
     elif "runs" in found and found["doubt"] is None and not repeats():

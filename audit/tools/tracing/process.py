@@ -13,7 +13,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,14 +27,16 @@ from epsaudit.running.functions import FunctionMechanism
 from epsaudit.running.programs import CommandMechanism, dataset_to_json
 from epsaudit.running.protocols import Mechanism
 from epsaudit.tools.tracing import child as traced_process
+from epsaudit.tools.tracing.alignment.certain import finite_parameter
+from epsaudit.tools.tracing.alignment.discrete_pair import discrete_pair
 from epsaudit.tools.tracing.alignment.explanation import cost_of_pair, explain_pair
 from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
 from epsaudit.tools.tracing.exact_output import exact_excess
 from epsaudit.tools.tracing.judge import judge
-from epsaudit.tools.tracing.losses import free_runs
+from epsaudit.tools.tracing.losses import exceeds, free_runs
 from epsaudit.tools.tracing.result import Trace
 from epsaudit.tools.tracing.runs import Call
-from epsaudit.tools.tracing.suspicion import RELEASED, Suspicion
+from epsaudit.tools.tracing.suspicion import PARAMETER, RELEASED, Suspicion
 
 START_SCRIPT = """import sys, types
 folder, number = sys.argv.pop(1), int(sys.argv.pop(1))
@@ -130,10 +132,22 @@ def _judged(
         elif not any(event["kind"] == "mechanism" for event in answer["events"]):  # which may contradict what it states
             suspicions, unlisted, cheapest = (), (), cost_of_pair(claim, run, run_prime)
         exact = None if answer["aligned"]["doubt"] else exact_excess(run, run_prime, claim)
+    if claim is not None and not unseen and not suspicions and "laws" in answer["aligned"]:
+        suspicions = suspicions_of_laws(claim, answer["aligned"])
     seconds = time.perf_counter() - started
     return Trace(
         name, pair, claim, suspicions, unlisted, unseen, n_calls, seconds, seed, exact=exact, cheapest=cheapest
     )
+
+
+def suspicions_of_laws(claim: Claim, found: Mapping[str, Any]) -> tuple[Suspicion, ...]:
+    """Return a suspicion if the exact loss of discrete outputs exceeds the claim, at the first draw that differs."""
+    loss = finite_parameter(claim, found["laws"])
+    if loss is None or not exceeds(claim, loss):
+        return ()
+    which = f"the law of {found['name']} depends on the data" if found["name"] else "discrete draws decide the output"
+    sentence = f"{which}: the output loses {claim.symbol} {loss:.6g} where {claim} is claimed"
+    return (Suspicion(PARAMETER, sentence, tuple(map(tuple, found["stack"])), loss),)
 
 
 def _run_child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any, errors: Any) -> None:
@@ -141,7 +155,9 @@ def _run_child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, an
     gc.freeze()  # a garbage collection would copy all memory that is shared with the parent
     try:
         if not isinstance(asked, CommandMechanism):
-            traced_process.trace_all(answers, call_of(asked), [(one.x, one.x_prime) for one in pairs], **settings)
+            traced_process.trace_all(
+                answers, call_of(asked), [(one.x, one.x_prime) for one in pairs], discrete_pair, **settings
+            )
             return
         python, *words = asked.program.words
         words = words[words.index(serve.__file__) + 1 :]

@@ -234,7 +234,7 @@ class Side:
     @cached_property
     def _discrete_paths(self) -> list[PathRun] | str:
         """The paths, or the reason why there is no list."""
-        return self._enumerated(True, lambda path: None if _is_discrete(path) else "a draw has a density")
+        return self._enumerated(True, lambda path: None if is_discrete_path(path) else "a draw has a density")
 
     def _enumerated(self, list_whole_numbers: bool, why_not: Callable[[PathRun], str | None]) -> list[PathRun] | str:
         """Return the paths, or the reason why they cannot be listed, which ``why_not`` may find at one of them."""
@@ -278,7 +278,7 @@ def _list_or_raise(found: list[PathRun] | str) -> list[PathRun]:
     return found
 
 
-def _is_discrete(path: PathRun) -> bool:
+def is_discrete_path(path: PathRun) -> bool:
     """Return whether all draws are discrete, or uniform and only compared with numbers."""
     return (
         all(one.law == UNIFORM for one in path.draws)

@@ -159,6 +159,8 @@ class AlignmentRun(Listener):
         """The place of each draw, if places were asked for."""
         self.events: list[Event] = []
         self.choices: list[Choice] = []
+        self.choice_sites: list[Stack] = []
+        """The place of each discrete draw, if places were asked for."""
         self.counts: list[Count] = []
         """Calls of counting functions, if places were asked for."""
         self.steps: list[Step] = []
@@ -293,6 +295,8 @@ class AlignmentRun(Listener):
         return self._keep_choice(law, outcome)
 
     def _keep_choice(self, law: DiscreteLaw, outcome: Any) -> Any:
+        if self.sites:
+            self.choice_sites.append(self.site())
         self.choices.append(Choice(law, outcome))
         return outcome
 
