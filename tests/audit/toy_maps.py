@@ -146,7 +146,7 @@ CASES = {
     "the map decreases": Case(
         adapter(SMALL, SYMMETRIC, len, lambda d: d if d < 5 else 10 - d, ABSOLUTE),
         adapter(SMALL, SYMMETRIC, len, 1, ABSOLUTE),
-        "map",
+        "decrease",
     ),
     "the map is negative at 0": Case(
         adapter(SMALL, SYMMETRIC, len, lambda d: 2 * d - 1, ABSOLUTE),

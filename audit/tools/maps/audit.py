@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from epsaudit.audits.fixed import audit
-from epsaudit.claims.definitions import claim_from_numbers
+from epsaudit.claims.definitions import Claim, TradeOff, claim_from_numbers
+from epsaudit.errors import AuditError
+from epsaudit.outputs.normal_form import Raised
+from epsaudit.results.result import AuditResult
 from epsaudit.running.functions import vectorized
+from epsaudit.tools.maps.constant import TRAINING_RUNS, ConstantOutput, is_constant, refute_constant
 from epsaudit.tools.maps.metrics import UndefinedDistanceError, exceeds
 from epsaudit.tools.maps.process import Subject, sampler
 from epsaudit.tools.maps.result import MapAudit
-from epsaudit.tools.maps.search import Finding
-from epsaudit.tools.maps.strassen import refute_coupling
+from epsaudit.tools.maps.search import Failure, Finding
+from epsaudit.tools.maps.strassen import ImpossibleCoupling, refute_coupling
 
-COUPLED_PAIRS = 12
+COUPLED_PAIRS = 48
 """Number of pairs among which the training runs of a coupling choose."""
 MEASURED_DISTANCES = (1, 2, 5)
 """Distances of inputs at which a measurement is audited."""
@@ -26,7 +31,10 @@ MEASURED_PAIRS = 16
 def audit_subject(
     asked: Subject, name: str, pairs: int, seconds: float, trials: int, confidence: float, seed: int
 ) -> MapAudit:
-    """Return what an audit of an object finds; see `epsaudit.tools.maps.audit_map` for the arguments."""
+    """Return what an audit of an object finds; see `epsaudit.tools.maps.audit_map` for the arguments.
+
+    An error of the statistical part becomes a note if the search has found a disproof before.
+    """
     ends = time.monotonic() + seconds
     about = asked.ask("about")
     limit = {} if seconds == math.inf else {"seconds": seconds}
@@ -42,22 +50,34 @@ def audit_subject(
         "notes": tuple(notes),
         "seed": seed,
     }
-    if not about["output_metric"]:
-        return MapAudit(**result, measured=tuple(_measure(asked, name, trials, confidence, seed, ends)))
-    if not is_random:
+    if about["output_metric"] and not is_random:
         return MapAudit(**result)
+    try:
+        if about["output_metric"]:
+            return MapAudit(**result, coupling=_test_coupling(asked, about["output_metric"], trials, confidence, seed))
+        measured = tuple(_measure(asked, name, trials, confidence, seed, ends))
+        constant = tuple(one for one in measured if isinstance(one, ConstantOutput))
+        audits = tuple(one for one in measured if not isinstance(one, ConstantOutput))
+        return MapAudit(**result, constant=constant, measured=audits)
+    except AuditError as error:
+        if not findings:
+            raise
+        return MapAudit(**{**result, "notes": (*notes, str(error))})
+
+
+def _test_coupling(asked: Subject, metric: str, trials: int, confidence: float, seed: int) -> ImpossibleCoupling | None:
+    """Test whether random outputs can be coupled as the map says, at distances 1 and 2 of the inputs."""
     tested = [
         (x, y, asked.ask("map", distance=d)) for d in (1, 2) for x, y in _pairs(asked, d, COUPLED_PAIRS // 2, seed)
     ]
 
     def is_farther(one: Any, other: Any, allowed: Any) -> bool:
         try:
-            return exceeds(about["output_metric"], one, other, allowed)
+            return exceeds(metric, one, other, allowed)
         except UndefinedDistanceError:
             return False
 
-    coupling = refute_coupling(sampler(asked), tested, is_farther, trials, confidence)
-    return MapAudit(**result, coupling=coupling)
+    return refute_coupling(sampler(asked), tested, is_farther, trials, confidence)
 
 
 def _pairs(asked: Subject, distance: int, number: int, seed: int) -> list[tuple[Any, Any]]:
@@ -66,11 +86,15 @@ def _pairs(asked: Subject, distance: int, number: int, seed: int) -> list[tuple[
     return found
 
 
-def _measure(asked: Subject, name: str, trials: int, confidence: float, seed: int, ends: float) -> Any:
+def _measure(
+    asked: Subject, name: str, trials: int, confidence: float, seed: int, ends: float
+) -> Iterator[AuditResult | ConstantOutput]:
     """Audit a measurement at each distance, with the loss that its map states there as the claim, until the time ends.
 
-    The smallest distance is always audited.
+    The smallest distance is always audited. All bounds hold together with the confidence (Bonferroni): there are two at
+    each distance, one on pairs on which all outputs vary, and one on the others.
     """
+    confidence = 1.0 - (1.0 - confidence) / (2 * len(MEASURED_DISTANCES))
     sample = sampler(asked)
     for distance in MEASURED_DISTANCES:
         if distance > MEASURED_DISTANCES[0] and time.monotonic() > ends:
@@ -78,14 +102,34 @@ def _measure(asked: Subject, name: str, trials: int, confidence: float, seed: in
         pairs = _pairs(asked, distance, MEASURED_PAIRS, seed)
         if not pairs:
             continue
-        stated = asked.ask("statement", distance=distance)
-        if not all(math.isfinite(number) for number in stated.values()):
-            continue  # a loss without a limit cannot be refuted
-        if (claim := claim_from_numbers(stated)) is None:
+        if (claim := _claim_of(asked.ask("statement", distance=distance))) is None:
+            continue
+
+        varying = [pair for pair in pairs if not any(is_constant(list(sample(data, TRAINING_RUNS))) for data in pair)]
+        others = [pair for pair in pairs if pair not in varying]
+        found = refute_constant(asked, others, claim, max(trials // 2, 1), confidence)
+        if found is not None:
+            yield found
+        if not varying:
             continue
 
         def run(data: Any, size: int) -> Any:
-            return sample(data, size)
+            return [_outcome(one) for one in sample(data, size)]
 
         mechanism = vectorized(run, claim=claim, name=f"{name} at distance {distance}", adjacency=None)
-        yield audit(mechanism, pairs, trials=trials, confidence=confidence, seed=seed, n_jobs=1, progress=False)
+        yield audit(mechanism, varying, trials=trials, confidence=confidence, seed=seed, n_jobs=1, progress=False)
+
+
+def _outcome(output: Any) -> Any:
+    """Return an output as the audit of the core knows it: a failure by the name of its exception."""
+    return Raised(output.said.partition(":")[0]) if isinstance(output, Failure) else output
+
+
+def _claim_of(stated: dict[str, Any]) -> Claim | None:
+    """Return the claim of a stated loss, or None if the loss has no limit or makes no claim that can be audited."""
+    if "points" in stated:
+        points = tuple((float(epsilon), float(delta)) for epsilon, delta in stated["points"] if delta < 1.0)
+        return TradeOff(points) if points else None
+    if not all(math.isfinite(number) for number in stated.values()):
+        return None
+    return claim_from_numbers(stated)

@@ -10,22 +10,27 @@ import math
 import os
 import random
 import sys
-from typing import Any
+from fractions import Fraction
+from typing import Any, Callable  # noqa: UP035  # Python 3.8 may run this
 
 from epsaudit import serve
 from epsaudit.claims import stated
 from epsaudit.tools.maps.domains import MAX_DRAWN_SIZE, draw_member
-from epsaudit.tools.maps.edits import draw_neighbour, input_distance
-from epsaudit.tools.maps.metrics import UndefinedDistanceError
-from epsaudit.tools.maps.search import CachedMap, accepted, search
+from epsaudit.tools.maps.edits import draw_neighbour
+from epsaudit.tools.maps.metrics import DATASET_METRICS, UndefinedDistanceError, input_distance, name_of
+from epsaudit.tools.maps.search import CachedMap, Failure, accepted, run_on, search
 from epsaudit.tools.maps.subject import Adapter, read_subject
 
 MAX_TRIES = 4_000
 """Number of neighbours that are drawn to collect pairs at a distance."""
+EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Values of epsilon at which a privacy profile is read."""
 
 
 def to_wire(value: Any) -> Any:
     """Return a value as JSON can write it; lists, tuples and dictionaries keep their types."""
+    if isinstance(value, Failure):
+        return {"failure": value.said}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
     if isinstance(value, tuple):
@@ -34,12 +39,13 @@ def to_wire(value: Any) -> Any:
         return [to_wire(one) for one in value]
     if isinstance(value, dict):
         return {"items": [[to_wire(name), to_wire(one)] for name, one in value.items()]}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    try:
-        return float(value) if float(value) == value else {"float": repr(float(value))}
-    except (TypeError, ValueError, OverflowError):
-        return repr(value)
+    if isinstance(value, Fraction):
+        return value.numerator if value.denominator == 1 else float(value)
+    return repr(value)
 
 
 def from_wire(value: Any) -> Any:
@@ -50,6 +56,10 @@ def from_wire(value: Any) -> Any:
         kind, held = next(iter(value.items()))
         if kind == "float":
             return float(held)
+        if kind == "failure":
+            return Failure(held)
+        if kind == "bytes":
+            return bytes.fromhex(held)
         parts = [from_wire(one) for one in held]
         return tuple(parts) if kind == "tuple" else dict(parts)
     return value
@@ -57,21 +67,53 @@ def from_wire(value: Any) -> Any:
 
 def draw_pairs(subject: Adapter, distance: int, number: int, seed: int) -> list[tuple[Any, Any]]:
     """Return pairs of members at exactly a distance, of all sizes that were drawn but the largest."""
-    rng = random.Random(seed)
+    rng, target = random.Random(seed), distance_of(subject.input_metric, distance)
+    is_sum = name_of(subject.input_metric) in (*DATASET_METRICS, "L1Distance")
+    edits, steps = (distance, (1,)) if is_sum else (1, (distance,))
     found: dict[str, tuple[Any, Any]] = {}
     for _ in range(MAX_TRIES):
         x = draw_member(subject.domain, rng)
-        y = draw_neighbour(x, subject.domain, subject.input_metric, distance, rng)
+        y = draw_neighbour(x, subject.domain, subject.input_metric, edits, rng, steps)
         if y is None:
             continue
         if not (accepted(subject, x) and accepted(subject, y)):
             continue
-        exact = input_distance(subject.input_metric, x, y, distance)
-        if exact == distance and not (isinstance(x, list) and len(x) > MAX_DRAWN_SIZE):
+        is_long = isinstance(x, list) and len(x) > MAX_DRAWN_SIZE
+        if not is_long and input_distance(subject.input_metric, x, y) == target:
             found.setdefault(repr((x, y)), (x, y))
     by_size = sorted(found, key=len)
     chosen = {round(at * (len(by_size) - 1) / max(number - 1, 1)) for at in range(number)} if by_size else set()
     return [found[by_size[at]] for at in sorted(chosen)]
+
+
+def distance_of(metric: str, distance: int) -> Any:
+    """Return the distance of two inputs of which one component differs by ``distance``."""
+    return (1, distance, distance) if name_of(metric) == "L01InfDistance" else distance
+
+
+def sample(subject: Adapter, data: Any, number: int) -> list[Any]:
+    """Return the outputs of independent calls, in which an exception is a `Failure`.
+
+    Raises `TypeError` for objects that are described by their address in memory, because an address is no output.
+    """
+    found = [run_on(subject, data) for _ in range(number)]
+    if any(" at 0x" in repr(one) for one in found[:2]):
+        raise TypeError(f"outputs of type {type(found[0]).__name__} cannot be compared")
+    return found
+
+
+def read_losses(measurement: Any, d_in: Any) -> dict[str, Any]:
+    """Return the numbers of the loss that a measurement states at a distance.
+
+    A privacy profile is returned as "points": pairs (epsilon, delta).
+    """
+    measure = str(getattr(measurement, "output_measure", ""))
+    if measure.startswith("RangeDivergence"):  # bounded range of epsilon implies epsilon-DP
+        return {"epsilon": float(measurement.map(d_in))}
+    if measure.startswith("SmoothedMaxDivergence"):
+        profile = measurement.map(d_in)
+        return {"points": [(epsilon, float(profile.delta(epsilon))) for epsilon in EPSILONS]}
+    return stated.read_statement((measurement, d_in))
 
 
 def answer(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
@@ -86,12 +128,12 @@ def answer(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
         except UndefinedDistanceError:
             return []
     if what == "sample":
-        data = from_wire(request["data"])
-        return [subject.call(list(data) if isinstance(data, list) else data) for _ in range(request["number"])]
-    if what == "map":
-        return CachedMap(subject.map)(from_wire(request["distance"]))
-    if what == "statement":
-        return stated.read_statement((original, request["distance"]))
+        return sample(subject, from_wire(request["data"]), request["number"])
+    if what in ("map", "statement"):
+        d_in = distance_of(subject.input_metric, request["distance"])
+        if what == "map":
+            return CachedMap(subject.map, subject.input_metric)(d_in)
+        return CachedMap(lambda d: read_losses(original, d), subject.input_metric)(d_in)
     return {
         "input_metric": subject.input_metric,
         "output_metric": subject.output_metric,
@@ -100,13 +142,16 @@ def answer(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
 
 
 class Made:
-    """One object, which answers all requests."""
+    """One object, which answers all requests. ``make``, if given, makes it anew."""
 
-    def __init__(self, original: Any) -> None:
-        self._original, self._subject = original, read_subject(original)
+    def __init__(self, original: Any, make: Callable[[], Any] | None = None) -> None:
+        self._original, self._subject, self._make = original, read_subject(original), make
 
     def __call__(self, request: dict[str, Any]) -> Any:
         """Return the answer to a request."""
+        if request["what"] == "remade":
+            number, data = request["number"] if self._make is not None else 0, from_wire(request["data"])
+            return [sample(read_subject(self._make()), data, 1)[0] for _ in range(number)]  # type: ignore[misc]
         return answer(self._subject, self._original, request)
 
 
@@ -127,7 +172,8 @@ class Constructors:
             self._built = self._library.build(request["name"])
             return list(self._built)
         if request["what"] == "choose":
-            self._chosen = Made(self._built[request["label"]])
+            label = request["label"]
+            self._chosen = Made(self._built[label], self._library.makers[label])
             return None
         return self._chosen(request)
 
@@ -140,7 +186,8 @@ def make_respondent(name: str) -> Any:
         from epsaudit.tools.maps.library_accountants import Accountants
 
         return Accountants()
-    return Made(serve.import_function(name)())
+    make = serve.import_function(name)
+    return Made(make(), make)
 
 
 def main() -> None:

@@ -58,6 +58,22 @@ def float_limits(kind: str) -> tuple[float, float]:
     return -most, most
 
 
+def to_single(value: float) -> float:
+    """Return the nearest floating-point number of 32 bits."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def single_above(value: float) -> float:
+    """Return the smallest floating-point number of 32 bits that is not below a number of at least 0."""
+    near = to_single(value)
+    if near >= value:
+        return near
+    return float(struct.unpack("f", struct.pack("I", struct.unpack("I", struct.pack("f", near))[0] + 1))[0])
+
+
 def is_float(atom: Atom) -> bool:
     """Return whether the values of an atom are floating-point numbers."""
     return atom.kind in ("float", "f32", "f64")
@@ -79,7 +95,7 @@ def limits(atom: Atom) -> tuple[Any, Any]:
 
 
 def contains(domain: Domain, value: Any) -> bool:
-    """Return whether a value is a member of a domain."""
+    """Return whether a value is a member of a domain; a number of 64 bits is in no domain of numbers of 32 bits."""
     if isinstance(domain, Vector):
         if not isinstance(value, (list, tuple)) or (domain.size is not None and len(value) != domain.size):
             return False
@@ -98,6 +114,8 @@ def contains(domain: Domain, value: Any) -> bool:
     if isinstance(value, float) and value != value:
         return domain.nan
     if not is_float(domain) and not isinstance(value, int):
+        return False
+    if domain.kind == "f32" and to_single(value) != value:
         return False
     low, high = limits(domain)
     unbounded = is_float(domain) and domain.low is None and domain.high is None
@@ -123,7 +141,8 @@ def special_values(atom: Atom) -> list[Any]:
         else:
             near += [low + 1, high - 1, 2**53, 2**53 + 1]
             simple = [0, 1, -1, 2, 3, 9]
-        found = [one for one in simple + near if contains(atom, one)]
+        rounded = [to_single(one) for one in simple + near] if atom.kind == "f32" else simple + near
+        found = [one for one in {repr(one): one for one in rounded}.values() if contains(atom, one)]
     if atom.nan:
         found.append(math.nan)
     if atom.null:
@@ -150,7 +169,9 @@ def draw_value(atom: Atom, rng: Any) -> Any:
     low, high = limits(atom)
     if is_float(atom):
         low, high = max(low, -1e6), min(high, 1e6)
-        return low + (high - low) * rng.random() if low < high else special[0]
+        value = low + (high - low) * rng.random()
+        value = to_single(value) if atom.kind == "f32" else value
+        return value if contains(atom, value) else special[0]
     low, high = max(low, -1000), min(high, 1000)
     return rng.randrange(low, high + 1) if low <= high else special[0]
 

@@ -1,7 +1,8 @@
 """Neighbours of a member of a domain: paths of single edits of the input metric.
 
-The number of edits is an upper bound on the distance, so a stability map has to allow for it. Needs Python 3.8 and no
-package, because it runs in the environment of the audited library.
+The number of edits is an upper bound on the distance. The search computes the distance itself by
+`epsaudit.tools.maps.metrics.input_distance`. Needs Python 3.8 and no package, because it runs in the environment of the
+audited library.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from epsaudit.tools.maps.domains import Atom, Domain, Vector, contains, draw_value, is_float
-from epsaudit.tools.maps.metrics import DATASET_METRICS, UndefinedDistanceError, distance, name_of
+from epsaudit.tools.maps.domains import Atom, Domain, Vector, contains, draw_value, is_float, to_single
+from epsaudit.tools.maps.metrics import DATASET_METRICS, UndefinedDistanceError, name_of
 
 MAX_EDITS = 8
 """Largest number of edits of a path."""
@@ -19,10 +20,11 @@ STEPS = (1, 2, 3, 0.5, 0.25, 1e-9, 1e9)
 """Sizes of steps in metrics of numbers."""
 
 
-def draw_neighbour(x: Any, domain: Domain, metric: str, edits: int, rng: Any) -> Any:
+def draw_neighbour(x: Any, domain: Domain, metric: str, edits: int, rng: Any, steps: tuple[float, ...] = STEPS) -> Any:
     """Return a member of the domain at the end of a path of ``edits`` edits from ``x``, or None if it left the domain.
 
-    Under a metric of multisets, the order of the records is changed as well.
+    Under a metric of multisets, the order of the records is changed as well. ``steps`` are the sizes of edits under a
+    metric of numbers.
     """
     name = name_of(metric)
     if name in DATASET_METRICS:
@@ -32,7 +34,7 @@ def draw_neighbour(x: Any, domain: Domain, metric: str, edits: int, rng: Any) ->
     elif name == "DiscreteDistance":
         y = draw_value(domain, rng) if isinstance(domain, Atom) else None
     else:
-        y = _edit_numbers(x, domain, name, edits, rng)
+        y = _edit_numbers(x, domain, name, edits, rng, steps)
     return y if y is not None and contains(domain, y) else None
 
 
@@ -52,15 +54,19 @@ def _edit_dataset(y: list[Any], domain: Vector, name: str, edits: int, rng: Any)
     return y
 
 
-def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any) -> Any:
-    """Return a number, vector or dictionary with some components moved."""
+def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any, steps: tuple[float, ...]) -> Any:
+    """Return a number, vector or dictionary with some components moved, half of the time in the same direction."""
+    signs = rng.choice(((-1, 1), (-1, 1), (-1,), (1,)))
     atom = domain if isinstance(domain, Atom) else domain.atom if isinstance(domain, Vector) else domain.value
 
     def moved(value: Any) -> Any:
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return value
-        step = rng.choice(STEPS) * rng.choice((-1, 1))
-        return float(Fraction(value) + Fraction(step)) if is_float(atom) else value + (int(step) or 1)
+        step = rng.choice(steps) * rng.choice(signs)
+        if not is_float(atom):
+            return value + (int(step) or 1)
+        made = float(Fraction(value) + Fraction(step))
+        return to_single(made) if atom.kind == "f32" else made
 
     if isinstance(domain, Atom):
         return moved(x)
@@ -75,14 +81,6 @@ def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any) -> An
         chosen = rng.choice([*found, draw_value(domain.key, rng)])
         found[chosen] = moved(found.get(chosen, 0))
     return found
-
-
-def input_distance(metric: str, x: Any, y: Any, edits: int) -> Any:
-    """Return the exact input distance if it can be computed, and otherwise the number of edits."""
-    try:
-        return distance(metric, x, y)
-    except UndefinedDistanceError:
-        return edits
 
 
 def pieces(x: Any, y: Any) -> list[tuple[Any, Any]]:

@@ -35,6 +35,18 @@ def key(value: Any) -> Any:
     return (type(value).__name__, value) if isinstance(value, bool) else value
 
 
+def identity(value: Any) -> Any:
+    """Return a hashable stand-in for a record; equal stand-ins belong to records that no program can tell apart.
+
+    Unlike `key`, this function distinguishes 0.0 from -0.0 and True from 1, so that no distance of inputs is too small.
+    """
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, *map(identity, value))
+    if isinstance(value, dict):
+        return ("dict", frozenset((identity(name), identity(part)) for name, part in value.items()))
+    return (type(value).__name__, repr(value) if isinstance(value, float) else value)
+
+
 def symmetric(x: list[Any], y: list[Any]) -> int:
     """Return how many records must be added or removed to make the multisets equal."""
     first, second = Counter(map(key, x)), Counter(map(key, y))
@@ -77,6 +89,8 @@ def absolute(x: Any, y: Any) -> Exact:
         return 0
     if any(isinstance(one, float) and not math.isfinite(one) for one in (x, y)):
         return math.inf
+    if isinstance(x, str) or isinstance(y, str):
+        raise UndefinedDistanceError("texts have no distance under this metric")
     return abs(Fraction(x) - Fraction(y))
 
 
@@ -84,6 +98,8 @@ def differences(x: Any, y: Any) -> list[Exact]:
     """Return the exact distances of the components of two vectors, or of two dictionaries, where absent means 0."""
     if isinstance(x, dict) and isinstance(y, dict):
         return [absolute(x.get(name, 0), y.get(name, 0)) for name in {**x, **y}]
+    if not (isinstance(x, (list, tuple)) and isinstance(y, (list, tuple))):
+        raise UndefinedDistanceError("values other than vectors and dictionaries have no distance under this metric")
     if len(x) != len(y):
         raise UndefinedDistanceError("vectors of unequal length have no distance under this metric")
     return [absolute(one, other) for one, other in zip(x, y)]  # noqa: B905  # Python 3.8 has no strict=
@@ -141,17 +157,63 @@ def name_of(metric: str) -> str:
 
 
 def distance(metric: str, x: Any, y: Any) -> Distance:
-    """Return the exact distance of two values; for L2 the floating-point number above it."""
+    """Return the exact distance of two values; for L2 a fraction that is not below it."""
     name = name_of(metric)
-    if name == "L2Distance":
-        squared = l2_squared(x, y)
-        return math.inf if squared == math.inf else math.sqrt(squared)
-    return METRICS[name](x, y)
+    if name in DATASET_METRICS and not all(isinstance(one, (list, tuple)) for one in (x, y)):
+        raise UndefinedDistanceError(f"values other than lists have no {name}")
+    try:
+        return root_above(l2_squared(x, y)) if name == "L2Distance" else METRICS[name](x, y)
+    except (TypeError, ValueError) as error:  # values that are no numbers, or that cannot be compared
+        raise UndefinedDistanceError(f"a {name} is not defined on the outputs ({error})") from None
+
+
+def input_distance(metric: str, x: Any, y: Any) -> Distance:
+    """Return a distance of two inputs that is not below the true one; infinite if the metric defines none.
+
+    Records count as equal only if they are identical. Under a metric of numbers, dictionaries in which a key has the
+    value 0 in one and is absent in the other have no distance, because libraries differ about it.
+    """
+    name = name_of(metric)
+    try:
+        if name in DATASET_METRICS:
+            return distance(metric, list(map(identity, x)), list(map(identity, y)))
+        if name == "DiscreteDistance":
+            return int(identity(x) != identity(y))
+        if isinstance(x, dict) and any(one.get(at, 1) == 0 for one in (x, y) for at in x.keys() ^ y.keys()):
+            return math.inf
+        if "monotonic" in metric and not _is_one_sided(x, y):
+            return math.inf
+        return distance(metric, x, y)
+    except UndefinedDistanceError:
+        return math.inf
+
+
+def _is_one_sided(x: Any, y: Any) -> bool:
+    """Return whether all components move in the same direction, as neighbours of a monotonic metric do."""
+    moves = [(one < other) - (one > other) for one, other in zip(x, y)]  # noqa: B905  # Python 3.8 has no strict=
+    return not (1 in moves and -1 in moves)
+
+
+def root_above(squared: Exact) -> Exact:
+    """Return the square root as a fraction: exact if it is rational, and otherwise slightly too large.
+
+    >>> root_above(Fraction(9, 4)), float(root_above(2))
+    (Fraction(3, 2), 1.4142135623730951)
+    """
+    if squared == math.inf:
+        return math.inf
+    exact = Fraction(squared)
+    product, below = exact.numerator * exact.denominator, exact.denominator
+    root = math.isqrt(product)
+    if root * root == product:
+        return Fraction(root, below)
+    return Fraction(math.isqrt(product << 128) + 1, below << 64)
 
 
 def exceeds(metric: str, x: Any, y: Any, allowed: Any) -> bool:
     """Return whether the exact distance of two values is larger than ``allowed``, a number or a tuple of numbers."""
     if name_of(metric) == "L2Distance":
+        distance(metric, x, y)  # raises an exception if there is none
         return _is_more(l2_squared(x, y), _squared(allowed))
     found = distance(metric, x, y)
     if isinstance(found, tuple):
@@ -169,4 +231,5 @@ def _is_more(found: Any, allowed: Any) -> bool:
     """Return whether a number exceeds another one exactly; NaN allows nothing."""
     if allowed != allowed:
         return bool(found > 0)
-    return bool(found > (Fraction(allowed) if math.isfinite(allowed) else allowed))
+    is_infinite = isinstance(allowed, float) and math.isinf(allowed)
+    return bool(found > (allowed if is_infinite else Fraction(allowed)))

@@ -6,6 +6,7 @@ parameter is tried with, and combinations that OpenDP refuses are left out.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import itertools
@@ -30,6 +31,7 @@ class Library:
             except Exception:  # a feature that this version does not know
                 continue
         self._arguments = self._make_arguments()
+        self.makers: dict[str, Any] = {}  # functions that make the built objects anew, by label
 
     def names(self) -> list[str]:
         """Return the names of all constructors of transformations and measurements."""
@@ -51,7 +53,8 @@ class Library:
             shape = (*about, labels.get("MO"), labels.get("bounds"), labels.get("size"))
             if shape not in known:
                 known.add(shape)
-                found[f"{name}({', '.join(f'{key}={text}' for key, text in labels.items())})"] = built
+                label = f"{name}({', '.join(f'{key}={text}' for key, text in labels.items())})"
+                found[label], self.makers[label] = built, functools.partial(make, **values)
             if len(found) == MAX_BUILT:
                 break
         return found

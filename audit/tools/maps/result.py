@@ -9,6 +9,7 @@ from typing import Any
 from epsaudit.errors import clipped
 from epsaudit.results.result import AuditResult
 from epsaudit.text import percent
+from epsaudit.tools.maps.constant import ConstantOutput
 from epsaudit.tools.maps.search import Finding
 from epsaudit.tools.maps.strassen import ImpossibleCoupling
 
@@ -26,13 +27,15 @@ class MapAudit:
     output_metric: str
     """Metric of the outputs; empty for a measurement."""
     pairs: int
-    """Number of pairs of neighbours that were tried."""
+    """Number of pairs of neighbours that were compared."""
     findings: tuple[Finding, ...] = ()
-    """Disproofs, which need no statistics."""
+    """Disproofs, which need no statistics, and inconsistent statements."""
     is_random: bool = False
     """Whether equal inputs gave different outputs. Then the map is about a coupling."""
     coupling: ImpossibleCoupling | None = None
     """A certificate that the claimed coupling does not exist."""
+    constant: tuple[ConstantOutput, ...] = ()
+    """Certificates that a measurement whose output never varies on a dataset has a larger loss than its map states."""
     measured: tuple[AuditResult, ...] = ()
     """Audits of a measurement, one for each distance of inputs."""
     notes: tuple[str, ...] = ()
@@ -41,12 +44,13 @@ class MapAudit:
     @property
     def refuted(self) -> bool:
         """Whether something that the library states is false."""
-        return bool(self.findings or self.coupling or any(one.violates_claim for one in self.measured))
+        disproved = any(one.kind != "decrease" for one in self.findings)
+        return bool(disproved or self.coupling or self.constant or any(one.violates_claim for one in self.measured))
 
     @property
     def verdict(self) -> str:
-        """'refuted', or 'not refuted', which is no proof."""
-        return "refuted" if self.refuted else "not refuted"
+        """'refuted', 'inconsistent' (the map decreases), or 'not refuted', which is no proof."""
+        return "refuted" if self.refuted else "inconsistent" if self.findings else "not refuted"
 
     def __str__(self) -> str:
         about = f"{self.input_metric} to {self.output_metric or 'a privacy loss'}"
@@ -58,6 +62,7 @@ class MapAudit:
             lines.append(f"  coupling, at {percent(self.coupling.confidence)} confidence: {self.coupling}")
         elif self.is_random and self.output_metric:
             lines.append("  equal inputs give different outputs, so the map is about a coupling; none was refuted")
+        lines += [f"  constant output: {clipped(str(found), 2 * MAX_SHOWN)}" for found in self.constant]
         for one in self.measured:
             lines.append(f"  {one.sentence()}")
             if one.violates_claim:
@@ -79,6 +84,7 @@ class MapAudit:
                 for one in self.findings
             ],
             "coupling": None if self.coupling is None else str(self.coupling),
+            "constant": list(map(str, self.constant)),
             "measured": [one.to_dict() for one in self.measured],
             "notes": list(self.notes),
             "seed": self.seed,
@@ -90,7 +96,7 @@ class MapAudit:
         module = Path(module).stem if module.endswith(".py") else module
         lines = ["import math  # for values such as math.nan", f"from {module} import {function}", ""]
         lines += [f"made = {function}()"]
-        for finding in [one for one in self.findings if one.kind != "map"][:1]:
+        for finding in [one for one in self.findings if one.kind not in ("map", "decrease")][:1]:
             lines += [f"x = {_code(finding.x)}", f"y = {_code(finding.y)}", f"# {finding.sentence}"]
             lines += ["for data in (x, y):", "    print(made(data))"]
         return "\n".join(lines) + "\n"
@@ -98,7 +104,7 @@ class MapAudit:
 
 def _facts(finding: Finding) -> list[tuple[str, Any]]:
     """Return the labelled values of a finding."""
-    if finding.kind == "map":
+    if finding.kind in ("map", "decrease"):
         return []
     if finding.kind == "domain":
         return [("x", finding.x), ("output", finding.outputs[0])]

@@ -9,26 +9,30 @@ from __future__ import annotations
 import math
 import random
 import time
+from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple  # noqa: UP035  # Python 3.8 may run this
 
-from epsaudit.tools.maps.domains import Vector, draw_member, special_values
-from epsaudit.tools.maps.edits import MAX_EDITS, draw_neighbour, input_distance, pieces, simpler
-from epsaudit.tools.maps.metrics import UndefinedDistanceError, distance, exceeds, key
+from epsaudit.tools.maps.domains import Vector, draw_member, single_above, special_values
+from epsaudit.tools.maps.edits import MAX_EDITS, draw_neighbour, pieces, simpler
+from epsaudit.tools.maps.metrics import UndefinedDistanceError, distance, exceeds, input_distance, key
 from epsaudit.tools.maps.subject import Adapter
 
 REPEATED_CALLS = 64
-"""Number of calls on each input that have to agree before a distance counts as that of a deterministic function."""
+"""Number of further calls on each input that have to agree before a pair counts as a disproof. If the map of a random
+function is sound, all of them agree with probability at most 2^-128 (docs/explanation/theory.md#stability-maps)."""
+MAX_DRAWS_PER_PAIR = 4
+"""Number of draws for each pair that is wanted. Draws that leave the domain are not pairs."""
 SHRINKING_SECONDS = 10.0
 """Largest time for the search of a smaller pair."""
-KINDS = ("distance", "domain", "exception", "map")
 
 
 class Finding(NamedTuple):
-    """A disproof of what a library states.
+    """A disproof of what a library states, or an inconsistent statement.
 
     ``kind`` is 'distance' (outputs are farther apart than the map allows), 'domain' (an output is not in the output
-    domain), 'exception' (the function raises on a member of its domain, and not on a neighbour), or 'map' (the map is
-    no increasing function with values of at least 0). ``severity`` orders findings of one kind.
+    domain), 'exception' (the function raises on a member of its domain, and not on a neighbour), 'map' (the map is
+    negative or NaN), or 'decrease' (the map states less for a larger distance, so that one of its values is larger than
+    necessary; this disproves nothing). ``severity`` orders findings of one kind.
     """
 
     kind: str
@@ -42,7 +46,7 @@ class Finding(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """What a search saw: findings by kind, pairs tried, and whether some input gave different outputs."""
+    """What a search saw: findings by kind, neighbours compared, and whether some input gave different outputs."""
 
     findings: dict[str, Finding]
     pairs: int
@@ -50,10 +54,17 @@ class Searched(NamedTuple):
     notes: tuple[str, ...]
 
 
-class _Raised(NamedTuple):
+@dataclass(frozen=True)
+class Failure:
     """An exception in place of an output."""
 
     said: str
+    """The name of the type of the exception, a colon, and the first line of its message."""
+
+    def __str__(self) -> str:
+        return f"raised {self.said}"
+
+    __repr__ = __str__
 
 
 def search(
@@ -64,30 +75,36 @@ def search(
     seconds: float = math.inf,
 ) -> Searched:
     """Try pairs of neighbours, and return what they disprove, each kind with the smallest pair that was found."""
-    rng, subject = random.Random(seed), subject._replace(map=CachedMap(subject.map))
+    rng, subject = random.Random(seed), subject._replace(map=CachedMap(subject.map, subject.input_metric))
     findings: dict[str, Finding] = {}
     notes: dict[str, None] = {}
     found = check_map(subject)
     if found is not None:
-        findings["map"] = found
+        findings[found.kind] = found
     is_random, tried, ends = False, 0, time.monotonic() + seconds
-    while tried < n_pairs and time.monotonic() < ends:
+    for _ in range(MAX_DRAWS_PER_PAIR * n_pairs):
+        if tried >= n_pairs or time.monotonic() >= ends:
+            break
         x = draw_member(subject.domain, rng)
         edits = rng.choice((0, 1, 1, 1, 2, 2, 3, MAX_EDITS))
         try:
             y = draw_neighbour(x, subject.domain, subject.input_metric, edits, rng)
         except UndefinedDistanceError as error:
             return Searched(findings, tried, False, (str(error),))
+        if y is None or not (accepted(subject, x) and accepted(subject, y)):
+            continue
+        d_in = input_distance(subject.input_metric, x, y)
+        if subject.output_metric and _allowed(subject, d_in) is None:
+            notes["The map is not defined at the distance of some neighbours."] = None
+            continue
         tried += 1
         if progress is not None and tried % 100 == 0:
             progress(tried)
-        if y is None or not (accepted(subject, x) and accepted(subject, y)):
-            continue
-        outputs = _call(subject, x), _call(subject, y)
-        if not is_random and tried % 8 == 1 and not isinstance(outputs[0], _Raised):
-            is_random = key_of(_call(subject, x)) != key_of(outputs[0])
+        outputs = run_on(subject, x), run_on(subject, y)
+        if not is_random and tried % 8 == 1 and not isinstance(outputs[0], Failure):
+            is_random = key_of(run_on(subject, x)) != key_of(outputs[0])
         try:
-            made = _judge(subject, x, y, edits, outputs)
+            made = _judge(subject, x, y, outputs)
         except UndefinedDistanceError as error:
             notes[str(error)] = None
             continue
@@ -99,30 +116,27 @@ def search(
             smaller = made.severity == known.severity and len(repr((x, y))) < len(repr((known.x, known.y)))
             if not (worse or smaller):
                 continue
-        stable = made.kind != "distance" or (
-            not is_random and _is_stable(subject, x, outputs[0]) and _is_stable(subject, y, outputs[1])
-        )
-        if not stable:
+        if made.kind in ("distance", "exception") and not _is_stable(subject, x, y, outputs):
             is_random = True
             continue
         findings[made.kind] = made
-    smallest = {kind: shrink(subject, one) if kind != "map" else one for kind, one in findings.items()}
+    smallest = {kind: one if kind in ("map", "decrease") else shrink(subject, one) for kind, one in findings.items()}
     return Searched(smallest, tried, is_random, tuple(notes))
 
 
-def accepted(subject: Adapter, x: Any) -> bool:
-    """Return whether the library itself says that an input is in its domain; True if it cannot tell."""
+def accepted(subject: Adapter, x: Any, if_unknown: bool = True) -> bool:
+    """Return whether the library itself says that an input is in its domain; ``if_unknown`` if it cannot tell."""
     if subject.accepts is None:
         return True
     try:
         return bool(subject.accepts(x))
     except Exception:  # a library that cannot tell
-        return True
+        return if_unknown
 
 
 def key_of(output: Any) -> Any:
     """Return a hashable stand-in for an output or an exception."""
-    if isinstance(output, _Raised):
+    if isinstance(output, Failure):
         return ("raised", output.said)
     try:
         made = key(output)
@@ -132,30 +146,46 @@ def key_of(output: Any) -> Any:
         return repr(output)
 
 
-def _call(subject: Adapter, x: Any) -> Any:
-    """Return the output for a copy of an input, or the exception that was raised."""
+def plain(output: Any) -> Any:
+    """Return an output with arrays and numbers of NumPy as lists and numbers of Python, which have no rounding."""
+    if isinstance(output, (list, tuple)):
+        made = [plain(one) for one in output]
+        return made if isinstance(output, list) else tuple(made)
+    if isinstance(output, dict):
+        return {plain(name): plain(one) for name, one in output.items()}
+    return output.tolist() if hasattr(output, "tolist") else output
+
+
+def run_on(subject: Adapter, x: Any) -> Any:
+    """Return the output for a copy of an input, in plain types of Python, or the exception that was raised."""
     try:
-        return subject.call(list(x) if isinstance(x, list) else dict(x) if isinstance(x, dict) else x)
+        return plain(subject.call(list(x) if isinstance(x, list) else dict(x) if isinstance(x, dict) else x))
     except Exception as error:  # libraries raise exceptions of their own
         lines = str(error).strip().splitlines() or [""]
-        return _Raised((type(error).__name__ + ": " + lines[0])[:200])
+        return Failure((type(error).__name__ + ": " + lines[0])[:200])
 
 
-def _is_stable(subject: Adapter, x: Any, output: Any) -> bool:
-    """Return whether many more calls give the same output."""
-    return all(key_of(_call(subject, x)) == key_of(output) for _ in range(REPEATED_CALLS))
+def _is_stable(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> bool:
+    """Return whether many more calls on both inputs, in turn, give the same outputs."""
+    expected = key_of(outputs[0]), key_of(outputs[1])
+    return all(
+        key_of(run_on(subject, x)) == expected[0] and key_of(run_on(subject, y)) == expected[1]
+        for _ in range(REPEATED_CALLS)
+    )
 
 
 class CachedMap:
     """A map whose values are remembered, and the type of distances that it accepts.
 
-    Maps of libraries are slow where they raise, so a type that was refused is not tried again.
+    Maps of libraries are slow where they raise, so a type that was refused is not tried again. ``metric`` is the metric
+    of the inputs; if its numbers have 32 bits, distances are rounded up to such numbers.
     """
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[Any], Any], metric: str) -> None:
         self._function = function
+        self._is_single = "f32" in metric
         self._known: dict[Any, Any] = {}
-        self._refused: set[type] = set()
+        self._refused: set[Any] = set()
 
     def __call__(self, d_in: Any) -> Any:
         """Return the value at a distance, which is rounded up to a type that the map accepts."""
@@ -164,33 +194,55 @@ class CachedMap:
         return self._known[d_in]
 
     def _at(self, d_in: Any) -> Any:
-        as_float = float(d_in)
-        tried = [math.ceil(d_in), as_float if as_float >= d_in else as_float * (1 + 2.0**-52) + 5e-324]
-        if d_in != tried[0]:  # a whole number is exact for whole distances, and larger than others
-            tried.reverse()
-        left = [one for one in tried if type(one) not in self._refused]
+        if isinstance(d_in, tuple):
+            tried = [tuple(map(self._rounded, d_in, kinds)) for kinds in ((int, int, int), (int, float, float))]
+            return self._first(tried if all(one == int(one) for one in d_in) else tried[::-1])
+        tried = [self._rounded(d_in, int), self._rounded(d_in, float)]
+        # a whole number is exact for whole distances, and larger than others
+        return self._first(tried if d_in == tried[0] else tried[::-1])
+
+    def _rounded(self, d_in: Any, kind: type) -> Any:
+        """Return a distance, rounded up to a whole number or a floating-point number."""
+        if kind is int:
+            return math.ceil(d_in)
+        try:
+            as_float = float(d_in)
+        except OverflowError:
+            return math.inf
+        as_float = as_float if as_float >= d_in else as_float * (1 + 2.0**-52) + 5e-324
+        return single_above(as_float) if self._is_single else as_float
+
+    def _first(self, tried: list[Any]) -> Any:
+        """Return the value at the first of these distances whose type the map accepts."""
+        left = [one for one in tried if self._type_of(one) not in self._refused]
         for one in left[:-1]:
             try:
                 return self._function(one)
             except Exception:  # a map of the other type
-                self._refused.add(type(one))
+                self._refused.add(self._type_of(one))
         return self._function(left[-1])
 
+    def _type_of(self, d_in: Any) -> Any:
+        return tuple(map(type, d_in)) if isinstance(d_in, tuple) else type(d_in)
 
-def _judge(subject: Adapter, x: Any, y: Any, edits: int, outputs: tuple[Any, Any]) -> Finding | None:
+
+def _judge(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> Finding | None:
     """Return what a pair disproves, or None."""
-    raised = [isinstance(one, _Raised) for one in outputs]
+    d_in = input_distance(subject.input_metric, x, y)
+    if d_in == math.inf:
+        return None  # no neighbours
+    raised = [isinstance(one, Failure) for one in outputs]
     if any(raised):
-        if all(raised):
-            return None
+        is_sure = all(accepted(subject, one, if_unknown=False) for one in (x, y))
+        if all(raised) or not is_sure or not subject.output_metric:
+            return None  # the exception of a measurement is an output, which its audit compares
         said = outputs[raised.index(True)].said
         sentence = f"it raises on one of two neighbours that are both in its domain ({said})"
-        shown = tuple(one.said if isinstance(one, _Raised) else one for one in outputs)
-        return Finding("exception", sentence, x, y, shown, None, None, 1.0)
+        return Finding("exception", sentence, x, y, outputs, None, None, 1.0)
     if subject.member is not None:
         for data, output in zip((x, y), outputs):  # noqa: B905  # Python 3.8 has no strict=
             try:
-                inside = bool(subject.member(output))
+                inside = bool(subject.member(output)) or not accepted(subject, data, if_unknown=False)
             except Exception:  # a library that cannot tell
                 inside = True
             if not inside:
@@ -199,14 +251,8 @@ def _judge(subject: Adapter, x: Any, y: Any, edits: int, outputs: tuple[Any, Any
                 )
     if not subject.output_metric:
         return None
-    d_in = input_distance(subject.input_metric, x, y, edits)
-    if isinstance(d_in, tuple) or d_in == math.inf:
-        return None
-    try:
-        allowed = subject.map(d_in)
-    except Exception:  # a map need not be defined at every distance
-        return None
-    if not exceeds(subject.output_metric, outputs[0], outputs[1], allowed):
+    allowed = _allowed(subject, d_in)
+    if allowed is None or not exceeds(subject.output_metric, outputs[0], outputs[1], allowed):
         return None
     found = distance(subject.output_metric, outputs[0], outputs[1])
     sentence = (
@@ -214,6 +260,16 @@ def _judge(subject: Adapter, x: Any, y: Any, edits: int, outputs: tuple[Any, Any
         f"{_number(d_in)}"
     )
     return Finding("distance", sentence, x, y, outputs, found, allowed, _ratio(found, allowed))
+
+
+def _allowed(subject: Adapter, d_in: Any) -> Any:
+    """Return the distance of outputs that the map allows, or None if it is not defined at this distance."""
+    if d_in == math.inf:
+        return None
+    try:
+        return subject.map(d_in)
+    except Exception:  # a map need not be defined at every distance
+        return None
 
 
 def _ratio(found: Any, allowed: Any) -> float:
@@ -253,13 +309,13 @@ def shrink(subject: Adapter, finding: Finding) -> Finding:
                 continue
             if size_of(x, y) >= size_of(best.x, best.y) or not (accepted(subject, x) and accepted(subject, y)):
                 continue
-            outputs = _call(subject, x), _call(subject, y)
+            outputs = run_on(subject, x), run_on(subject, y)
             try:
-                made = _judge(subject, x, y, MAX_EDITS, outputs)
+                made = _judge(subject, x, y, outputs)
             except UndefinedDistanceError:
                 continue
             is_same = made is not None and made.kind == best.kind and size_of(made.x, made.y) < size_of(best.x, best.y)
-            if is_same and (best.kind != "distance" or _is_stable(subject, x, outputs[0])):
+            if is_same and (best.kind == "domain" or _is_stable(subject, x, y, outputs)):
                 assert made is not None
                 best, improved = made, True
                 break
@@ -267,7 +323,8 @@ def shrink(subject: Adapter, finding: Finding) -> Finding:
 
 
 def check_map(subject: Adapter) -> Finding | None:
-    """Return a finding if the map decreases, or has values below 0 or NaN, at the distances from 0 to `MAX_EDITS`."""
+    """Return a finding if the map has values below 0 or NaN, or decreases, at the distances from 0 to `MAX_EDITS`."""
+    decrease: Finding | None = None
     known: list[tuple[int, Any]] = []
     for d_in in range(MAX_EDITS + 1):
         try:
@@ -282,6 +339,6 @@ def check_map(subject: Adapter) -> Finding | None:
             if any(now < earlier for now, earlier in zip(parts, before)):  # noqa: B905  # Python 3.8 has no strict=
                 earlier_d, earlier_value = known[-1]
                 said = f"the map decreases from {earlier_value!r} at distance {earlier_d} to {value!r} at {d_in}"
-                return Finding("map", said, earlier_d, d_in, (), None, value, 1.0)
+                decrease = decrease or Finding("decrease", said, earlier_d, d_in, (), None, value, 1.0)
         known.append((d_in, value))
-    return None
+    return decrease

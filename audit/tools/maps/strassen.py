@@ -17,8 +17,8 @@ from scipy.sparse import coo_array
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.tools.maps.search import key_of
 
-TRAINING_RUNS = 400
-"""Number of runs on each input that choose the set."""
+TRAINING_RUNS = 120
+"""Number of training runs on each input. One half chooses a set for each pair, and the other half chooses the pair."""
 MAX_DISTINCT = 80
 """Largest number of distinct outputs of each input in the linear program; rarer outputs are left out."""
 Sampler = Callable[[Any, int], Sequence[Any]]
@@ -105,29 +105,41 @@ def refute_coupling(
     best: tuple[float, Any, Any, Any, _Set] | None = None
     for x, y, allowed in pairs:
         drawn = sample(x, TRAINING_RUNS), sample(y, TRAINING_RUNS)
+        half = TRAINING_RUNS // 2
 
         def is_near(one: Any, other: Any, allowed: Any = allowed) -> bool:
             return not exceeds(one, other, allowed)
 
         for first, second, outputs in ((x, y, drawn), (y, x, drawn[::-1])):
-            chosen = choose_set(*outputs, is_near)
-            if chosen.outputs and (best is None or chosen.gap > best[0]):
-                best = chosen.gap, first, second, allowed, chosen
+            chosen = choose_set(outputs[0][:half], outputs[1][:half], is_near)
+            if not chosen.outputs:
+                continue
+            counts = _count(chosen, outputs[0][half:], outputs[1][half:], is_near)
+            if best is None or counts[0] - counts[1] > best[0]:
+                best = counts[0] - counts[1], first, second, allowed, chosen
     if best is None:
         return None
     _, x, y, allowed, chosen = best
-    inside = sum(key_of(one) in chosen.keys for one in sample(x, runs))
-    known: dict[Any, bool] = {}
-    near = 0
-    for one in sample(y, runs):
-        name = key_of(one)
-        if name not in known:
-            known[name] = any(not exceeds(other, one, allowed) for other in chosen.outputs)
-        near += known[name]
+    inside, near = _count(chosen, sample(x, runs), sample(y, runs), lambda one, other: not exceeds(one, other, allowed))
     alpha = (1.0 - confidence) / 2.0
     if clopper_pearson_lower(inside, runs, alpha) <= clopper_pearson_upper(near, runs, alpha):
         return None
     return ImpossibleCoupling(x, y, chosen.outputs, allowed, inside, near, runs, confidence)
+
+
+def _count(
+    chosen: _Set, first: Sequence[Any], second: Sequence[Any], is_near: Callable[[Any, Any], bool]
+) -> tuple[int, int]:
+    """Return how many outputs of ``first`` are in the set, and how many of ``second`` are near to it."""
+    inside = sum(key_of(one) in chosen.keys for one in first)
+    known: dict[Any, bool] = {}
+    near = 0
+    for one in second:
+        name = key_of(one)
+        if name not in known:
+            known[name] = any(is_near(other, one) for other in chosen.outputs)
+        near += known[name]
+    return inside, near
 
 
 def _distinct(outputs: Sequence[Any]) -> list[tuple[Any, int]]:

@@ -1,0 +1,83 @@
+"""The disproof of a measurement whose output on one dataset never varies, such as one that always raises an exception.
+
+The audit of the core refuses such functions, because noise that was drawn once and is remembered looks the same. Here
+the object can be made anew, which rules this out: objects that were made anew must give the same output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.claims.definitions import Claim
+from epsaudit.text import lower, percent
+from epsaudit.tools.maps.process import Subject
+from epsaudit.tools.maps.search import key_of
+
+TRAINING_RUNS = 24
+"""Number of runs on each dataset that show whether the output varies."""
+REMADE = 48
+"""Number of objects that are made anew. Remembered randomised response at epsilon 1 agrees with probability 3e-7."""
+
+
+@dataclass(frozen=True)
+class ConstantOutput:
+    """An output that a measurement always gives on ``x`` and rarely on ``y``, with a lower bound on its loss."""
+
+    x: Any
+    y: Any
+    output: Any
+    claim: Claim
+    bound: float
+    """Lower bound on the parameter of the claim."""
+    often: int
+    """Number of runs on ``x`` with this output."""
+    rarely: int
+    """Number of runs on ``y`` with this output."""
+    runs: int
+    """Number of runs on each dataset."""
+    confidence: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.often:,} of {self.runs:,} runs on {self.x!r} and {self.rarely:,} of {self.runs:,} on {self.y!r} "
+            f"give {self.output!r}: {self.claim.symbol} >= {lower(self.bound)}, and {self.claim} is claimed "
+            f"({percent(self.confidence)} confidence)"
+        )
+
+
+def is_constant(outputs: list[Any]) -> bool:
+    """Return whether all outputs are equal."""
+    return len({key_of(one) for one in outputs}) == 1
+
+
+def refute_constant(
+    asked: Subject, pairs: list[tuple[Any, Any]], claim: Claim, runs: int, confidence: float
+) -> ConstantOutput | None:
+    """Return a disproof of a claim by an output that never varies on one dataset of a pair, or None.
+
+    The output and the pair are chosen on `TRAINING_RUNS`. ``runs`` fresh runs on each dataset then give two
+    Clopper-Pearson limits, which hold together at the confidence.
+    """
+    for one, other in pairs:
+        for x, y in ((one, other), (other, one)):
+            expected = asked.ask("sample", data=x, number=TRAINING_RUNS)
+            name = key_of(expected[0])
+            beside = asked.ask("sample", data=y, number=TRAINING_RUNS)
+            if not is_constant(expected) or name in map(key_of, beside):
+                continue
+            anew = asked.ask("remade", data=x, number=REMADE)
+            if not anew or any(key_of(made) != name for made in anew):
+                continue
+            often, rarely = (
+                sum(key_of(made) == name for made in asked.ask("sample", data=data, number=runs)) for data in (x, y)
+            )
+            alpha = (1.0 - confidence) / 2.0
+            low = float(clopper_pearson_lower(often, runs, alpha))
+            high = float(clopper_pearson_upper(rarely, runs, alpha))
+            bound = float(claim.least(low, high)) if low > high else 0.0
+            if bound > claim.parameter:
+                return ConstantOutput(x, y, expected[0], claim, bound, often, rarely, runs, confidence)
+            return None  # one pair is tried, so that no bound has to be divided
+    return None
