@@ -213,3 +213,16 @@ def test_the_command_audits_accountants(monkeypatch, capsys):
     assert "halves: refuted (5 sequences of events)" in capsys.readouterr().out
     monkeypatch.setattr("epsaudit.tools.cli.mapping.audit_accountants", lambda *args, **kwargs: iter(()))
     assert main(["map", "accountants"]) == BAD_INPUT
+
+
+def test_a_negative_epsilon_is_refuted_only_if_delta_does_not_allow_it():
+    """(-0.1, delta)-DP is possible from delta = 1 - e^-0.1 on. Opacus reports negative numbers (opacus#585)."""
+    nothing = (Event("gaussian", 1e6),)
+    for epsilon, delta, is_wrong in (
+        (-0.1, 1e-5, True),
+        (-1e-6, 1e-5, False),
+        (-0.1, 0.096, False),
+        (0.0, 1e-3, False),
+    ):
+        found = list(judge(lambda parts, asked, said=epsilon: (said, asked), nothing, delta))
+        assert any(one.kind == "loss" for one in found) == is_wrong, epsilon

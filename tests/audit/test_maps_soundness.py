@@ -325,3 +325,17 @@ def test_an_output_that_never_varies_is_a_disproof_if_new_objects_give_it_too(tm
     assert result.constant[0].claim.epsilon == 1.0
     assert "give raised ValueError: no data: epsilon >=" in str(result)
     assert not audit_map("noisy.py:Kept", pairs=200, trials=3_000, seed=1).refuted
+
+
+@pytest.mark.parametrize("stated", [lambda d: d, lambda d: (d, 1e-6), lambda d: {"epsilon": d, "delta": 1e-6}])
+def test_an_adapter_states_a_loss_as_a_number_a_pair_or_by_name(stated):
+    """False-alarm probability 1e-6."""
+    rng = np.random.default_rng(1)
+
+    def count(data):
+        return len(data) + rng.laplace()
+
+    made = Adapter(Vector(Atom("int", 0, 9)), SYMMETRIC, count, lambda d: stated(float(d)))
+    result = audit_map(made, pairs=50, trials=2_000, seed=1)
+    assert [one.claim.epsilon for one in result.measured] == [1.0, 2.0, 5.0]
+    assert not result.refuted

@@ -51,10 +51,11 @@ def audit_maps(
             progress=None if quiet or as_json or not sys.stderr.isatty() else _say_progress,
         ):
             found.append(one)
-            show(f"{one.name:<40} {one.built:>2} built  {one.pairs:>8,} pairs  {one.verdict}")
+            tail = one.smallest or (one.found if one.verdict.startswith("not ") and not one.pairs else "")
+            show(f"{one.name:<38} {one.built:>2} built {one.pairs:>8,} pairs  {one.verdict:<12} {tail}".rstrip())
         for one in found:
-            if one.verdict == "refuted":
-                show(f"\n{one.found}")
+            if one.smallest:
+                show(f"\n{one.refuted} of {one.built} objects are refuted. {one.found}")
         verdicts = Counter(one.verdict for one in found)
         show("\n" + ", ".join(f"{number} {verdict}" for verdict, number in sorted(verdicts.items())))
         print_json(as_json, [one.row() for one in found])

@@ -45,7 +45,7 @@ def audit_map(
     pairs : int
         Number of pairs of neighbours that are tried.
     seconds : float
-        Largest time for this search.
+        Largest processor time of the search, and time after which no further distance of a measurement is audited.
     trials : int
         Runs on each input to refute a coupling, and runs of the audit of a measurement at each distance.
     confidence : float

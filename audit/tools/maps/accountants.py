@@ -180,7 +180,9 @@ def judge(state: State, events: Events, asked: float) -> Iterator[AccountantFind
         return
     epsilon, delta = said
     least = least_epsilon(events, delta)
-    if epsilon < least * (1.0 - TOLERANCE):
+    if least == 0.0 and delta < 1.0:  # a negative epsilon is possible if delta is at least 1 - e^epsilon
+        least = math.log1p(-delta) * (1.0 + TOLERANCE)
+    if epsilon < min(least * (1.0 - TOLERANCE), least):
         yield AccountantFinding("loss", events, asked, epsilon, delta, (least, delta))
     single = tuple(one._replace(repeats=1) for one in events for _ in range(min(one.repeats, MAX_SINGLE + 1)))
     again: list[tuple[str, list[Events], float]] = [("conversion", [events], asked / 2.0)]

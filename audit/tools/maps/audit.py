@@ -18,10 +18,14 @@ from epsaudit.tools.maps.metrics import UndefinedDistanceError, exceeds
 from epsaudit.tools.maps.process import Subject, sampler
 from epsaudit.tools.maps.result import MapAudit
 from epsaudit.tools.maps.search import Failure, Finding
-from epsaudit.tools.maps.strassen import ImpossibleCoupling, refute_coupling
+from epsaudit.tools.maps.strassen import SCREENING_RUNS, ImpossibleCoupling, refute_coupling
 
 COUPLED_PAIRS = 48
-"""Number of pairs among which the training runs of a coupling choose."""
+"""Largest number of pairs among which the training runs of a coupling choose."""
+SEARCHING = 0.4
+"""[chosen] Share of a limited time for the search of deterministic disproofs; the rest is for random outputs."""
+LEAST_COST = 1e-5
+"""Time of a call that is assumed at least, in seconds, because clocks are coarse."""
 MEASURED_DISTANCES = (1, 2, 5)
 """Distances of inputs at which a measurement is audited."""
 MEASURED_PAIRS = 16
@@ -35,9 +39,9 @@ def audit_subject(
 
     An error of the statistical part becomes a note if the search has found a disproof before.
     """
-    ends = time.monotonic() + seconds
+    ends = time.process_time() + seconds
     about = asked.ask("about")
-    limit = {} if seconds == math.inf else {"seconds": seconds}
+    limit = {} if seconds == math.inf else {"seconds": SEARCHING * seconds}
     found, tried, is_random, notes = asked.ask("search", pairs=pairs, seed=seed, **limit)
     findings = tuple(Finding(*one) for _, one in sorted(found.items()))
     result = {
@@ -50,11 +54,18 @@ def audit_subject(
         "notes": tuple(notes),
         "seed": seed,
     }
-    if about["output_metric"] and not is_random:
+    if about["output_metric"] and (not is_random or "distance" in found):
         return MapAudit(**result)
     try:
+        calls = math.inf
+        if seconds < math.inf:
+            calls = (1.0 - SEARCHING) * seconds / max(asked.ask("cost", seed=seed), LEAST_COST)
         if about["output_metric"]:
-            return MapAudit(**result, coupling=_test_coupling(asked, about["output_metric"], trials, confidence, seed))
+            number = int(max(min(COUPLED_PAIRS, calls / 3 / (2 * SCREENING_RUNS)), 8))
+            trials = int(max(min(trials, calls / 6), 1_000))
+            coupling = _test_coupling(asked, about["output_metric"], number, trials, confidence, seed)
+            return MapAudit(**result, coupling=coupling)
+        trials = int(max(min(trials, calls / len(MEASURED_DISTANCES)), 2_000))
         measured = tuple(_measure(asked, name, trials, confidence, seed, ends))
         constant = tuple(one for one in measured if isinstance(one, ConstantOutput))
         audits = tuple(one for one in measured if not isinstance(one, ConstantOutput))
@@ -65,11 +76,11 @@ def audit_subject(
         return MapAudit(**{**result, "notes": (*notes, str(error))})
 
 
-def _test_coupling(asked: Subject, metric: str, trials: int, confidence: float, seed: int) -> ImpossibleCoupling | None:
-    """Test whether random outputs can be coupled as the map says, at distances 1 and 2 of the inputs."""
-    tested = [
-        (x, y, asked.ask("map", distance=d)) for d in (1, 2) for x, y in _pairs(asked, d, COUPLED_PAIRS // 2, seed)
-    ]
+def _test_coupling(
+    asked: Subject, metric: str, number: int, trials: int, confidence: float, seed: int
+) -> ImpossibleCoupling | None:
+    """Test whether random outputs can be coupled as the map says, for a number of pairs at distances 1 and 2."""
+    tested = [(x, y, asked.ask("map", distance=d)) for d in (1, 2) for x, y in _pairs(asked, d, number // 2, seed)]
 
     def is_farther(one: Any, other: Any, allowed: Any) -> bool:
         try:
@@ -97,7 +108,7 @@ def _measure(
     confidence = 1.0 - (1.0 - confidence) / (2 * len(MEASURED_DISTANCES))
     sample = sampler(asked)
     for distance in MEASURED_DISTANCES:
-        if distance > MEASURED_DISTANCES[0] and time.monotonic() > ends:
+        if distance > MEASURED_DISTANCES[0] and time.process_time() > ends:
             return
         pairs = _pairs(asked, distance, MEASURED_PAIRS, seed)
         if not pairs:

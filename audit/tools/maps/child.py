@@ -10,6 +10,7 @@ import math
 import os
 import random
 import sys
+import time
 from fractions import Fraction
 from typing import Any, Callable  # noqa: UP035  # Python 3.8 may run this
 
@@ -17,12 +18,14 @@ from epsaudit import serve
 from epsaudit.claims import stated
 from epsaudit.tools.maps.domains import MAX_DRAWN_SIZE, draw_member
 from epsaudit.tools.maps.edits import draw_neighbour
-from epsaudit.tools.maps.metrics import DATASET_METRICS, UndefinedDistanceError, input_distance, name_of
+from epsaudit.tools.maps.metrics import DATASET_METRICS, TRIPLES, UndefinedDistanceError, input_distance, name_of
 from epsaudit.tools.maps.search import CachedMap, Failure, accepted, run_on, search
 from epsaudit.tools.maps.subject import Adapter, read_subject
 
 MAX_TRIES = 4_000
 """Number of neighbours that are drawn to collect pairs at a distance."""
+COST_RUNS = 40
+"""Number of calls that show how long one takes."""
 EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Values of epsilon at which a privacy profile is read."""
 
@@ -88,7 +91,7 @@ def draw_pairs(subject: Adapter, distance: int, number: int, seed: int) -> list[
 
 def distance_of(metric: str, distance: int) -> Any:
     """Return the distance of two inputs of which one component differs by ``distance``."""
-    return (1, distance, distance) if name_of(metric) == "L01InfDistance" else distance
+    return (1, distance, distance) if name_of(metric) in TRIPLES else distance
 
 
 def sample(subject: Adapter, data: Any, number: int) -> list[Any]:
@@ -105,8 +108,11 @@ def sample(subject: Adapter, data: Any, number: int) -> list[Any]:
 def read_losses(measurement: Any, d_in: Any) -> dict[str, Any]:
     """Return the numbers of the loss that a measurement states at a distance.
 
-    A privacy profile is returned as "points": pairs (epsilon, delta).
+    A privacy profile is returned as "points": pairs (epsilon, delta). The map of an `Adapter` gives an epsilon, a pair
+    (epsilon, delta), or numbers by name, such as {"rho": 0.5}.
     """
+    if isinstance(measurement, Adapter):
+        return stated.read_statement(measurement.map(d_in))
     measure = str(getattr(measurement, "output_measure", ""))
     if measure.startswith("RangeDivergence"):  # bounded range of epsilon implies epsilon-DP
         return {"epsilon": float(measurement.map(d_in))}
@@ -127,6 +133,10 @@ def answer(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
             return draw_pairs(subject, request["distance"], request["number"], request["seed"])
         except UndefinedDistanceError:
             return []
+    if what == "cost":
+        x, started = draw_member(subject.domain, random.Random(request["seed"])), time.process_time()
+        sample(subject, x, COST_RUNS)
+        return (time.process_time() - started) / COST_RUNS
     if what == "sample":
         return sample(subject, from_wire(request["data"]), request["number"])
     if what in ("map", "statement"):
@@ -166,8 +176,14 @@ class Constructors:
 
     def __call__(self, request: dict[str, Any]) -> Any:
         """Return the answer to a request."""
+        if request["what"] == "version":
+            return self._library.version
         if request["what"] == "names":
             return self._library.names()
+        if request["what"] == "processor time":
+            return time.process_time()
+        if request["what"] == "why not":
+            return self._library.why_not(request["name"])
         if request["what"] == "build":
             self._built = self._library.build(request["name"])
             return list(self._built)

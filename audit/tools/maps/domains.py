@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import lru_cache
 from typing import Any, NamedTuple, Union
 
 MAX_DRAWN_SIZE = 7
@@ -122,6 +123,7 @@ def contains(domain: Domain, value: Any) -> bool:
     return bool(low <= value <= high) or (unbounded and abs(value) == math.inf)
 
 
+@lru_cache(maxsize=64)
 def special_values(atom: Atom) -> list[Any]:
     """Return members of an atom at which code tends to break, in the order in which they read most simply."""
     if atom.categories:

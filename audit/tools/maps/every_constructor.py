@@ -13,9 +13,13 @@ from epsaudit.errors import AuditError, clipped
 from epsaudit.running.streams import entropy
 from epsaudit.tools.maps.audit import audit_subject
 from epsaudit.tools.maps.process import ServedSubject
+from epsaudit.tools.maps.result import MapAudit
 
 Progress = Callable[[int, int, str], None]
 """A function of the number of finished constructors, the number of all, and the name of the next one."""
+MOST_OBJECTS = 1_000
+"""[chosen] The error probability is divided by this number, which is larger than that of objects that can be built, so
+that all refutations by statistics hold together."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +28,17 @@ class ConstructorAudit:
 
     name: str
     built: int
-    """Number of objects that could be built."""
+    """Number of objects that could be built and were audited."""
     pairs: int
-    """Number of pairs of neighbours that were tried."""
+    """Number of pairs of neighbours that were compared."""
     verdict: str
-    """'refuted', 'not refuted', 'not built' or 'not audited'."""
+    """'refuted', 'inconsistent', 'not refuted', 'not built' or 'not audited'."""
+    refuted: int = 0
+    """Number of objects that were refuted."""
+    smallest: str = ""
+    """The disproof with the smallest pair, on one line."""
     found: str = ""
-    """The first finding as text, with its smallest pair, or the reason why the objects were not audited."""
+    """The result for this object as text, or the reason why objects were not audited."""
 
     def row(self) -> dict[str, Any]:
         """Return the row of a table."""
@@ -47,21 +55,48 @@ def audit_constructors(
     checkpoint: Path | None = None,
     progress: Progress | None = None,
 ) -> Iterator[ConstructorAudit]:
-    """Audit every constructor of the OpenDP in an environment, in about ``seconds``.
+    """Audit every constructor of the OpenDP in an environment.
 
-    Each constructor gets the same share of the time. With a ``checkpoint``, finished constructors are read from the
-    file and not audited again.
+    Parameters
+    ----------
+    environment : str, optional
+        The Python, or the folder of the virtual environment, that has OpenDP.
+    seconds : float
+        Time that the whole audit may take on a machine with a free processor. Every constructor gets the same share of
+        what is left, measured as time of the processor.
+    trials : int
+        Largest number of runs on each input of a coupling, and of an audit of a measurement.
+    confidence : float
+        Confidence with which all refutations by statistics hold together.
+    seed : int, optional
+        Seed of the search.
+    checkpoint : Path, optional
+        File to which finished constructors are appended. Those that it has are not audited again.
+    progress : Progress, optional
+        Called before each constructor.
+
+    Yields
+    ------
+    ConstructorAudit
+
+    Raises
+    ------
+    AuditError
+        If OpenDP cannot be imported there, or if the checkpoint is of another version of OpenDP or not readable.
     """
-    seed, done = entropy(seed), _read(checkpoint)
-    library = ServedSubject("opendp", environment)
+    seed, confidence = entropy(seed), 1.0 - (1.0 - confidence) / MOST_OBJECTS
+    library = _Restarted(environment)
     try:
-        names = library.ask("names")
-        share = seconds / len(names)
+        done = _open(checkpoint, library.ask("version"))
+        names, used = library.ask("names"), 0.0
         for number, name in enumerate(names):
             if progress is not None:
                 progress(number, len(names), name)
             if name not in done:
-                library, done[name] = _audit_constructor(library, environment, name, share, trials, confidence, seed)
+                share = max((seconds - used) / (len(names) - number), 0.5)
+                started = library.processor_time()
+                done[name] = _audit_constructor(library, name, share, trials, confidence, seed)
+                used += library.processor_time() - started
                 if checkpoint is not None:
                     with checkpoint.open("a", encoding="utf-8") as file:
                         print(json.dumps(done[name].row()), file=file)
@@ -70,43 +105,91 @@ def audit_constructors(
         library.close()
 
 
-def _read(checkpoint: Path | None) -> dict[str, ConstructorAudit]:
-    """Return the finished constructors of a checkpoint."""
-    if checkpoint is None or not checkpoint.exists():
+class _Restarted:
+    """The process of the library, which is started anew when an object of the library has ended it."""
+
+    def __init__(self, environment: str | None) -> None:
+        self._environment = environment
+        self._served = ServedSubject("opendp", environment)
+        self._before = 0.0  # processor time of the processes that have ended
+
+    def ask(self, what: str, **request: Any) -> Any:
+        """Return the answer to a request."""
+        return self._served.ask(what, **request)
+
+    def processor_time(self) -> float:
+        """Return the processor time of this process and of those of the library, as far as it is known, in seconds."""
+        try:
+            return self._before + float(self._served.ask("processor time")) + time.process_time()
+        except AuditError:
+            return self._before + time.process_time()
+
+    def restart_if_ended(self) -> bool:
+        """Start the process anew if it has ended, and return whether it had."""
+        if self._served.is_running():
+            return False
+        self._served.close()
+        self._served = ServedSubject("opendp", self._environment)
+        return True
+
+    def close(self) -> None:
+        self._served.close()
+
+
+def _open(checkpoint: Path | None, version: str) -> dict[str, ConstructorAudit]:
+    """Return the finished constructors of a checkpoint; write its first line, with the version, if it is new."""
+    if checkpoint is None:
         return {}
     try:
-        rows = [json.loads(line) for line in checkpoint.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-        return {row["name"]: ConstructorAudit(**row) for row in rows}
+        if not checkpoint.exists():
+            checkpoint.write_text(json.dumps({"opendp": version}) + "\n", encoding="utf-8")
+            return {}
+        first, *lines = [line for line in checkpoint.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+        known = json.loads(first)["opendp"]
+        rows = [json.loads(line) for line in lines]
+        done = {row["name"]: ConstructorAudit(**row) for row in rows}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise AuditError(f"{checkpoint} cannot be read as a checkpoint of 'epsaudit map' ({error}).") from None
+    if known != version:
+        raise AuditError(f"{checkpoint} is of OpenDP {known}, and the environment has {version}; give another file.")
+    return done
 
 
 def _audit_constructor(
-    library: ServedSubject, environment: str | None, name: str, share: float, trials: int, confidence: float, seed: int
-) -> tuple[ServedSubject, ConstructorAudit]:
-    """Audit the objects of one constructor; a process that ended is replaced by a new one."""
-    started, pairs, found, left_out = time.monotonic(), 0, "", ""
+    library: _Restarted, name: str, share: float, trials: int, confidence: float, seed: int
+) -> ConstructorAudit:
+    """Audit the objects of one constructor; an object that ends the process of the library is left out."""
+    pairs, audited, reasons = 0, 0, dict[str, None]()
+    disproved: list[MapAudit] = []
     try:
         labels = library.ask("build", name=name)
+        if not labels:
+            return ConstructorAudit(name, 0, 0, "not built", found=library.ask("why not", name=name))
+        started = library.processor_time()
         for place, label in enumerate(labels):
-            library.ask("choose", label=label)
-            left = share - (time.monotonic() - started)
-            if left < -share:
-                break  # audits of measurements took longer than their share
-            limit = max(left / (len(labels) - place), 0.2)
+            left = share - (library.processor_time() - started)
+            if left <= 0.0 and place:
+                break
             try:
-                result = audit_subject(library, label, 10**6, limit, trials, confidence, seed)
+                library.ask("choose", label=label)
+                result = audit_subject(library, label, 10**6, left / (len(labels) - place), trials, confidence, seed)
             except AuditError as error:
-                left_out = str(error)
+                reasons[str(error)] = None
+                if library.restart_if_ended():
+                    library.ask("build", name=name)  # the new process has no objects yet
                 continue
             pairs += result.pairs
-            left_out = left_out or " ".join(result.notes)
-            if result.refuted and not found:
-                found = str(result)
-    except AuditError as error:  # the process of the library ended
-        library.close()
-        return ServedSubject("opendp", environment), ConstructorAudit(name, 0, pairs, "not audited", str(error))
-    if not labels:
-        return library, ConstructorAudit(name, 0, 0, "not built")
-    verdict = "refuted" if found else "not refuted" if pairs else "not audited"
-    return library, ConstructorAudit(name, len(labels), pairs, verdict, found or clipped(left_out, 300))
+            audited += bool(result.pairs)
+            reasons.update(dict.fromkeys(result.notes))
+            if result.verdict != "not refuted":
+                disproved.append(result)
+    except AuditError as error:
+        reasons[str(error)] = None
+        library.restart_if_ended()
+    if not disproved:
+        verdict = "not refuted" if audited else "not audited"
+        return ConstructorAudit(name, audited, pairs, verdict, found=clipped(" ".join(reasons), 300))
+    refuted = [one for one in disproved if one.refuted]
+    shown = min(refuted or disproved, key=lambda one: len(one.smallest()))
+    verdict = "refuted" if refuted else "inconsistent"
+    return ConstructorAudit(name, audited, pairs, verdict, len(refuted), shown.smallest(), str(shown))

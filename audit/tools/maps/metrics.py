@@ -56,6 +56,11 @@ def symmetric(x: list[Any], y: list[Any]) -> int:
 def insert_delete(x: list[Any], y: list[Any]) -> int:
     """Return how many records must be inserted or deleted to make the lists equal, order included."""
     first, second = list(map(key, x)), list(map(key, y))
+    for _ in range(2):  # equal records at the beginning, and then at the end, belong to a longest common subsequence
+        common = 0
+        while common < min(len(first), len(second)) and first[common] == second[common]:
+            common += 1
+        first, second = first[common:][::-1], second[common:][::-1]
     row = [0] * (len(second) + 1)
     for one in first:  # row[j] is the length of the longest common subsequence with the first j records
         before = 0
@@ -126,6 +131,12 @@ def l01_infinity(x: Any, y: Any) -> tuple[Exact, ...]:
     return sum(one != 0 for one in found), sum(found), max(found, default=0)
 
 
+def l02_infinity(x: Any, y: Any) -> tuple[Exact, ...]:
+    """Return the number of components that differ, their distance under L2, rounded up, and the largest of them."""
+    found = differences(x, y)
+    return sum(one != 0 for one in found), root_above(l2_squared(x, y)), max(found, default=0)
+
+
 DATASET_METRICS = {
     "SymmetricDistance": symmetric,
     "InsertDeleteDistance": insert_delete,
@@ -140,8 +151,11 @@ METRICS = {
     "L1Distance": l1,
     "LInfDistance": l_infinity,
     "L01InfDistance": l01_infinity,
+    "L02InfDistance": l02_infinity,
 }
-"""Metrics by the beginning of their names. L2 is compared by squares; see `exceeds`."""
+"""Metrics by the beginning of their names. Outputs under L2 are compared by squares; see `exceeds`."""
+TRIPLES = ("L01InfDistance", "L02InfDistance")
+"""Metrics with three numbers: of components that differ, of their distance, and of the largest distance."""
 
 
 def name_of(metric: str) -> str:
@@ -215,6 +229,8 @@ def exceeds(metric: str, x: Any, y: Any, allowed: Any) -> bool:
     if name_of(metric) == "L2Distance":
         distance(metric, x, y)  # raises an exception if there is none
         return _is_more(l2_squared(x, y), _squared(allowed))
+    if name_of(metric) == "L02InfDistance":
+        raise UndefinedDistanceError("outputs are not compared under L02InfDistance")
     found = distance(metric, x, y)
     if isinstance(found, tuple):
         return any(_is_more(one, most) for one, most in zip(found, allowed))  # noqa: B905  # Python 3.8 has no strict=

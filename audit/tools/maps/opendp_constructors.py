@@ -8,16 +8,125 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.metadata
+import importlib.util
 import inspect
 import itertools
+import math
 import random
+import re
+import sys
+import warnings
 from typing import Any, Iterator  # noqa: UP035  # Python 3.8 may run this
 
-MAX_TRIES = 600
+from epsaudit.tools.maps.domains import Atom, Vector
+
+MAX_TRIES = 4_000
 """Number of combinations of arguments that are tried for each constructor."""
-MAX_BUILT = 8
-"""Number of objects that are kept for each constructor, with different domains and metrics."""
-FEATURES = ("contrib", "honest-but-curious", "floating-point", "idealized-numerics", "rust-stack-trace")
+MAX_BUILT = {"t": 12, "m": 6, "c": 6}
+"""Number of objects that are kept for each constructor of transformations, measurements and combinators. Audits of
+measurements take longer."""
+MAX_PER_SPACE = 6
+"""Number of objects that are kept for one pair of an input metric and an output metric or measure."""
+FEATURES = ("contrib", "honest-but-curious", "floating-point", "idealized-numerics")
+DATASETS = "symmetric", "insert_delete", "change_one", "hamming"
+"""Beginnings of the names of metrics of datasets."""
+
+
+MEASUREMENTS = tuple(
+    f"dp.m.make_{noise}({space}, scale=1.0)"
+    for noise in ("laplace", "gaussian")
+    for space in (
+        "dp.atom_domain(T=int), dp.absolute_distance(T=int)",
+        "dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)",
+        "dp.vector_domain(dp.atom_domain(T=int), size=3), dp.l1_distance(T=int)",
+    )
+)
+"""Measurements that combinators are tried with."""
+GAUSSIAN = "dp.m.make_gaussian(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=1.0)"
+CURVES = (
+    f"dp.c.make_zCDP_to_approxDP({GAUSSIAN})",
+    f"dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP({GAUSSIAN}), 1e-6)",
+)
+"""Measurements whose loss is a privacy profile, or a point of one."""
+FRAME = "dp.t.make_split_dataframe(',', ['a', 'b'])"
+CHAINS = {
+    "t.make_split_lines": ("Lines(dp.t.make_split_lines())",),
+    "t.make_split_dataframe": (f"Lines({FRAME} >> dp.t.make_select_column('a', str))",),
+    "t.make_select_column": (f"Lines({FRAME} >> dp.t.make_select_column('b', str))",),
+    "t.make_df_cast_default": (
+        f"Lines({FRAME} >> dp.t.make_df_cast_default({FRAME}.output_domain, dp.symmetric_distance(), 'a', str, int) "
+        ">> dp.t.make_select_column('a', int))",
+    ),
+    "t.make_df_is_equal": (
+        f"Lines({FRAME} >> dp.t.make_df_is_equal({FRAME}.output_domain, dp.symmetric_distance(), 'a', '1') "
+        ">> dp.t.make_select_column('a', bool))",
+    ),
+    "t.make_subset_by": (
+        f"Lines({FRAME} >> dp.t.make_df_is_equal({FRAME}.output_domain, dp.symmetric_distance(), 'a', '1') "
+        ">> dp.t.make_subset_by('a', ['b']) >> dp.t.make_select_column('b', str))",
+    ),
+    "m.make_alp_queryable": (
+        "Evaluated(dp.m.make_alp_queryable(dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T='u32')), "
+        "dp.l01inf_distance(dp.absolute_distance(T='u32')), 1.0, 20, 10), lambda found: [found('a'), found('b')])",
+        "Evaluated(dp.m.make_alp_queryable(dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T='u32')), "
+        "dp.l1_distance(T='u32'), 1.0, 20, 10), lambda found: [found('a'), found('b')])",
+    ),
+}
+"""Objects of constructors that cannot be audited alone, because their inputs or outputs are objects of the library."""
+
+EXCLUDED = {
+    "c.make_population_amplification": "its loss holds for a random sample that is drawn before it is called",
+    "c.make_fully_adaptive_composition": "an odometer has no map",
+    "t.make_cdf": "a function without a map",
+    "t.make_consistent_b_ary_tree": "a function without a map",
+    "t.make_quantiles_from_counts": "a function without a map",
+    "c.make_chain_tt": "chains are part of other objects",
+    "c.make_chain_mt": "chains are part of other objects",
+    "c.make_chain_pm": "chains are part of other objects",
+}
+"""Constructors that are not audited, with the reason."""
+
+
+def is_space(domain: str, metric: str) -> bool:
+    """Return whether a metric may be defined on a domain, both as text; OpenDP itself decides whether it is."""
+    is_dataset = metric.startswith(tuple(f"dp.{one}" for one in DATASETS))
+    if "discrete" in metric:
+        return not domain.startswith("dp.vector")
+    kinds = {"dp.vector": ("dp.l1_", "dp.l2_", "dp.linf_"), "dp.atom": ("dp.absolute",), "dp.map": ("dp.l",)}
+    kind = next((one for one in kinds if domain.startswith(one)), "")
+    if is_dataset:
+        return kind == "dp.vector"
+    found = re.search(r"T=('?\w+'?)", metric)
+    return bool(kind and metric.startswith(kinds[kind]) and found and f"T={found.group(1)}" in domain)
+
+
+class Evaluated:
+    """A measurement that returns an object, with a function of this object in its place, which is post-processing."""
+
+    def __init__(self, measurement: Any, function: Any) -> None:
+        self.input_domain, self.input_metric = measurement.input_domain, measurement.input_metric
+        self.output_measure, self.map = measurement.output_measure, measurement.map
+        self._measurement, self._function = measurement, function
+
+    def __call__(self, data: Any) -> Any:
+        """Return the function of the object that the measurement returns."""
+        return self._function(self._measurement(data))
+
+
+class Lines:
+    """A transformation of a text whose lines are the records, with lists of lines as its inputs."""
+
+    input_domain = Vector(Atom("str", categories=("1,2", "1,a", "0,b", "3", "", "4,5,6", '"1,2",7')))
+
+    def __init__(self, transformation: Any) -> None:
+        self.input_metric, self.output_metric = transformation.input_metric, transformation.output_metric
+        self.output_domain, self.map = transformation.output_domain, transformation.map
+        self._transformation = transformation
+
+    def __call__(self, lines: Any) -> Any:
+        """Return the output for the text of these lines, each of which has an end, so that an empty line is a line."""
+        return self._transformation("".join(f"{line}\n" for line in lines))
 
 
 class Library:
@@ -25,7 +134,11 @@ class Library:
 
     def __init__(self) -> None:
         self.dp = dp = importlib.import_module("opendp.prelude")  # of the other environment
-        for feature in FEATURES[:-1]:
+        for package in ("numpy", "polars", "pandas", "pyarrow", "sklearn", "randomgen"):
+            if importlib.util.find_spec(package) is None:  # OpenDP looks for it anew in each call, which is slow
+                sys.modules[package] = None  # type: ignore[assignment]
+        warnings.simplefilter("ignore")  # about features and constructors that are deprecated
+        for feature in FEATURES:
             try:
                 dp.enable_features(feature)
             except Exception:  # a feature that this version does not know
@@ -33,53 +146,104 @@ class Library:
         self._arguments = self._make_arguments()
         self.makers: dict[str, Any] = {}  # functions that make the built objects anew, by label
 
-    def names(self) -> list[str]:
-        """Return the names of all constructors of transformations and measurements."""
-        parts = (("t", self.dp.t), ("m", self.dp.m))
-        return [f"{part}.{name}" for part, module in parts for name in dir(module) if name.startswith("make_")]
+    @property
+    def version(self) -> str:
+        """The version of OpenDP."""
+        return importlib.metadata.version("opendp")
 
-    def build(self, name: str, seed: int = 0) -> dict[str, Any]:
-        """Return objects of a constructor by the text of their construction."""
+    def why_not(self, name: str) -> str:
+        """Return why no object of a constructor is built."""
         part, _, short = name.partition(".")
         make = getattr(getattr(self.dp, part), short)
-        found: dict[str, Any] = {}
-        known = set()
+        if name in EXCLUDED:
+            return EXCLUDED[name]
+        parameters = inspect.signature(make).parameters.values()
+        unknown = [
+            one.name for one in parameters if one.name not in self._arguments and one.default is inspect.Parameter.empty
+        ]
+        unknown = [one for one in unknown if one not in ("domain", "metric")]
+        return (
+            f"no values are known for {', '.join(unknown)}" if unknown else "no combination of arguments was accepted"
+        )
+
+    def names(self) -> list[str]:
+        """Return the names of all constructors of transformations, measurements and combinators."""
+        parts = (("t", self.dp.t), ("m", self.dp.m), ("c", self.dp.c))
+        found = [f"{part}.{name}" for part, module in parts for name in dir(module) if name.startswith("make_")]
+        return [name for name in found if not name.endswith("make_proof_link")]
+
+    def build(self, name: str, seed: int = 0) -> dict[str, Any]:
+        """Return objects of a constructor by the text of their construction.
+
+        Every pair of an input metric and an output metric (or measure) for which some combination of arguments can be
+        built has an object, and then further domains and arguments are added, the pairs in turn.
+        """
+        part, _, short = name.partition(".")
+        make = getattr(getattr(self.dp, part), short)
+        if name in EXCLUDED:
+            return {}
+        groups: dict[Any, dict[Any, tuple[str, Any, Any]]] = {}
+        for text in CHAINS.get(name, ()):
+            try:
+                known_names = {"dp": self.dp, "Evaluated": Evaluated, "Lines": Lines}
+                maker = functools.partial(eval, text, known_names)  # the texts of this table
+                groups.setdefault(text, {})[text] = text, maker(), maker
+            except Exception:  # what this version does not know
+                continue
         for labels, values in itertools.islice(self._combinations(make, seed), MAX_TRIES):
             try:
                 built = make(**values)
-                about = str(built.input_domain), str(built.input_metric), str(getattr(built, "output_metric", ""))
+                about = str(built.input_domain), labels.get("bounds"), labels.get("size"), labels.get("categories")
+                output = str(getattr(built, "output_metric", getattr(built, "output_measure", "")))
+                space = str(built.input_metric), output
             except Exception:  # arguments that do not go together
                 continue
-            shape = (*about, labels.get("MO"), labels.get("bounds"), labels.get("size"))
-            if shape not in known:
-                known.add(shape)
-                label = f"{name}({', '.join(f'{key}={text}' for key, text in labels.items())})"
-                found[label], self.makers[label] = built, functools.partial(make, **values)
-            if len(found) == MAX_BUILT:
-                break
-        return found
+            label = f"{name}({', '.join(f'{key}={text}' for key, text in labels.items())})"
+            group = groups.setdefault(space, {})
+            if len(group) < MAX_PER_SPACE:
+                group.setdefault(about, (label, built, functools.partial(make, **values)))
+        turns = itertools.zip_longest(*(group.values() for group in groups.values()))
+        kept = [one for turn in turns for one in turn if one is not None][: MAX_BUILT[part]]
+        self.makers.update((label, maker) for label, _, maker in kept)
+        return {label: built for label, built, _ in kept}
 
     def _combinations(self, make: Any, seed: int) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
         """Yield combinations of arguments, as text and as values, in a random order."""
         rng = random.Random(seed)
-        parameters = inspect.signature(make).parameters.values()
-        choices = []
-        for one in parameters:
-            known = self._arguments.get(one.name)
+        choices: list[list[tuple[tuple[str, str, Any], ...]]] = []
+        parameters = inspect.signature(make).parameters
+        spaces = next(
+            (two for two in (("input_domain", "input_metric"), ("domain", "metric")) if set(two) <= set(parameters)), ()
+        )
+        if spaces:
+            domains, metrics = self._arguments["input_domain"], self._arguments["input_metric"]
+            choices.append(
+                [
+                    ((spaces[0], domain, value), (spaces[1], metric, other))
+                    for domain, value in domains
+                    for metric, other in metrics
+                    if is_space(domain, metric)
+                ]
+            )
+        for one in parameters.values():
+            if one.name in spaces:
+                continue
+            known: list[tuple[tuple[str, str, Any], ...]] = [
+                ((one.name, text, value),) for text, value in self._arguments.get(one.name, [])
+            ]
             if one.default is not inspect.Parameter.empty:
-                known = [("", None), *(known or [])]  # the default
+                known = [(), *known]  # the default
             if not known:
                 return
-            choices.append((one.name, known))
-        seen = set()
-        for _ in range(20 * MAX_TRIES):
-            drawn = [(name, rng.randrange(len(known))) for name, known in choices]
-            if tuple(drawn) in seen:
-                continue
-            seen.add(tuple(drawn))
-            chosen = {name: dict(choices)[name][at] for name, at in drawn}
-            given = {name: one for name, one in chosen.items() if one[0]}
-            yield {name: text for name, (text, _) in given.items()}, {name: value for name, (_, value) in given.items()}
+            choices.append(known)
+        number = math.prod(map(len, choices))
+        places = range(number) if number <= MAX_TRIES else [rng.randrange(number) for _ in range(2 * MAX_TRIES)]
+        for place in rng.sample(list(dict.fromkeys(places)), len(set(places))):
+            chosen: list[tuple[str, str, Any]] = []
+            for values in choices:
+                place, at = divmod(place, len(values))
+                chosen += values[at]
+            yield {key: text for key, text, _ in chosen}, {key: value for key, _, value in chosen}
 
     def _make_arguments(self) -> dict[str, list[tuple[str, Any]]]:
         """Return values for parameters by name, each with the code that makes it."""
@@ -92,6 +256,7 @@ class Library:
                 "dp.vector_domain(dp.atom_domain(T='i64', bounds=(-2**62, 2**62)))",
                 "dp.vector_domain(dp.atom_domain(T='u8', bounds=(0, 255)))",
                 "dp.vector_domain(dp.atom_domain(T='i8'))",
+                "dp.vector_domain(dp.atom_domain(T='usize'))",
                 "dp.vector_domain(dp.atom_domain(T=float, nan=False))",
                 "dp.vector_domain(dp.atom_domain(T=float, nan=True))",
                 "dp.vector_domain(dp.atom_domain(T=float))",
@@ -106,6 +271,11 @@ class Library:
                 "dp.atom_domain(T=float, nan=False)",
                 "dp.atom_domain(T=float)",
                 "dp.atom_domain(T=bool)",
+                "dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=int))",
+                "dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T='u32'))",
+                "dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=float, nan=False))",
+                "dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T=float))",
+                "dp.bitvector_domain(max_weight=4)",
             ],
             "input_metric": [
                 "dp.symmetric_distance()",
@@ -122,6 +292,12 @@ class Library:
                 "dp.l2_distance(T=float)",
                 "dp.linf_distance(T=int)",
                 "dp.linf_distance(T=float)",
+                "dp.linf_distance(T=int, monotonic=True)",
+                "dp.l02inf_distance(dp.absolute_distance(T=int))",
+                "dp.l02inf_distance(dp.absolute_distance(T=float))",
+                "dp.l01inf_distance(dp.absolute_distance(T=int))",
+                "dp.l01inf_distance(dp.absolute_distance(T='u32'))",
+                "dp.l01inf_distance(dp.absolute_distance(T=float))",
             ],
             "MO": [
                 "'SymmetricDistance'",
@@ -159,12 +335,24 @@ class Library:
             "k": ["1", "2"],
             "optimize": ["'max'", "'min'"],
             "negate": ["True", "False"],
-            "output_measure": ["dp.max_divergence()", "dp.zero_concentrated_divergence()"],
-            "f": ["0.25"],
+            "output_measure": [
+                "dp.max_divergence()",
+                "dp.zero_concentrated_divergence()",
+                "dp.approximate(dp.max_divergence())",
+                "dp.approximate(dp.zero_concentrated_divergence())",
+            ],
+            "null": ["'z'"],
+            "f": ["0.25", "1.0"],
             "max_weight": ["2"],
             "p": ["1", "2"],
             "Q": ["float", "'i32'", "'u32'"],
             "granularity": ["'Integer'"],
+            "d_in": ["1.0"],
+            "d_out": ["(1.0, 1e-6)"],
+            "measurement": [*MEASUREMENTS, *CURVES],
+            "measurements": [f"[{text}]" for text in MEASUREMENTS] + [f"[{text}, {text}]" for text in MEASUREMENTS],
+            "delta": ["1e-6"],
+            "population_size": ["100"],
         }
         found: dict[str, list[tuple[str, Any]]] = {}
         for name, texts in code.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -113,14 +114,23 @@ class ServedSubject:
 
     def _cause(self) -> str:
         """Return what the process said on standard error."""
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(10.0)
         self._errors.seek(0)
         cause = cause_of(self._errors.read().decode("utf-8", "replace"))
         return f"Its standard error says: {cause!r}." if cause else ""
 
+    def is_running(self) -> bool:
+        """Return whether the process has not ended."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+            if pipe is not None:
+                with contextlib.suppress(OSError):  # what is left in the buffer of a broken pipe
+                    pipe.close()
 
 
 def sampler(subject: Subject) -> Any:

@@ -70,6 +70,16 @@ class MapAudit:
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
+    def smallest(self) -> str:
+        """Return the first disproof with its pair on one line; empty if there is none."""
+        for finding in self.findings:
+            pair = "" if finding.kind in ("map", "decrease") else f"{finding.x!r} and {finding.y!r}: "
+            return clipped(f"{finding.kind}, {pair}{finding.sentence}", MAX_SHOWN)
+        for one in (self.coupling, *self.constant):
+            if one is not None:
+                return clipped(f"{one.x!r} and {one.y!r}: {one}", MAX_SHOWN)
+        return next((clipped(one.sentence(), MAX_SHOWN) for one in self.measured if one.violates_claim), "")
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object with everything that was found; inputs and outputs are written as Python text."""
         return {

@@ -23,7 +23,7 @@ function is sound, all of them agree with probability at most 2^-128 (docs/expla
 MAX_DRAWS_PER_PAIR = 4
 """Number of draws for each pair that is wanted. Draws that leave the domain are not pairs."""
 SHRINKING_SECONDS = 10.0
-"""Largest time for the search of a smaller pair."""
+"""Largest processor time of the search for a smaller pair."""
 
 
 class Finding(NamedTuple):
@@ -67,6 +67,22 @@ class Failure:
     __repr__ = __str__
 
 
+class Deadline:
+    """An amount of processor time of this process, which is read rarely because reading it may take milliseconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._started = seconds, time.process_time()
+        self._next = time.monotonic() + seconds  # no more processor time can have passed than time
+
+    def has_passed(self) -> bool:
+        """Return whether the process has used the time since this object was made."""
+        if time.monotonic() < self._next:
+            return False
+        left = self._seconds - (time.process_time() - self._started)
+        self._next = time.monotonic() + left
+        return left <= 0.0
+
+
 def search(
     subject: Adapter,
     n_pairs: int,
@@ -81,9 +97,9 @@ def search(
     found = check_map(subject)
     if found is not None:
         findings[found.kind] = found
-    is_random, tried, ends = False, 0, time.monotonic() + seconds
+    is_random, tried, ends = False, 0, Deadline(seconds)
     for _ in range(MAX_DRAWS_PER_PAIR * n_pairs):
-        if tried >= n_pairs or time.monotonic() >= ends:
+        if tried >= n_pairs or ends.has_passed():
             break
         x = draw_member(subject.domain, rng)
         edits = rng.choice((0, 1, 1, 1, 2, 2, 3, MAX_EDITS))
@@ -287,7 +303,7 @@ def _number(value: Any) -> str:
 
 def shrink(subject: Adapter, finding: Finding) -> Finding:
     """Return the same kind of finding for the smallest pair that greedy removal and simplification reach."""
-    ends = time.monotonic() + SHRINKING_SECONDS
+    ends = Deadline(SHRINKING_SECONDS)
     atom = subject.domain.atom if isinstance(subject.domain, Vector) else None
     values = special_values(atom) if atom is not None else []
     best, improved = finding, True
@@ -302,7 +318,7 @@ def shrink(subject: Adapter, finding: Finding) -> Finding:
         improved = False
         tries = pieces(best.x, best.y) + (simpler(best.x, best.y, atom, values) if atom is not None else [])
         for x, y in tries:
-            if time.monotonic() > ends:
+            if ends.has_passed():
                 return best
             size = getattr(subject.domain, "size", None)
             if size is not None and (len(x) != size or len(y) != size):

@@ -6,22 +6,27 @@ Needs Python 3.8 and no package, because it runs in the environment of the audit
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Callable, NamedTuple  # noqa: UP035  # Python 3.8 may run this
 
 from epsaudit.tools.maps.domains import Atom, Domain, Mapping, Vector
 
+BYTES = (b"\x00", b"\x80", b"\x01", b"\x0f", b"\xff", b"\x00\x00", b"\x01\x80", b"\xff\xff")
+"""Vectors of 8 and of 16 bits. A domain of OpenDP has vectors of all lengths."""
+
 
 class UnreadableDomainError(Exception):
-    """A domain that is none of atoms, lists of atoms, and dictionaries of atoms."""
+    """A domain that is none of atoms, bits, categories, lists of atoms, and dictionaries of atoms."""
 
 
 class Adapter(NamedTuple):
     """A transformation or measurement of a library that states its privacy in other words than OpenDP.
 
     ``domain`` describes the inputs. ``input_metric`` and ``output_metric`` are names of metrics (see
-    `epsaudit.tools.maps.metrics.METRICS`). ``call`` is the function, and ``map`` gives the largest distance of outputs,
-    or the loss, for a distance of inputs. ``member``, if given, says whether an output is in the output domain, and
+    `epsaudit.tools.maps.metrics.METRICS`); a measurement has no output metric. ``call`` is the function, and ``map``
+    gives the largest distance of outputs for a distance of inputs, or the loss of a measurement: an epsilon, a pair
+    (epsilon, delta), or numbers by name, such as {"rho": 0.5}. ``member``, if given, says whether an output is in the output domain, and
     ``accepts`` whether an input is in the input domain, where this is narrower than ``domain``.
     """
 
@@ -67,6 +72,16 @@ def parse_domain(text: str) -> Domain:
     found = re.match(r"VectorDomain\((.*?)(?:, size=(\d+))?\)$", text)
     if found:
         return Vector(_parse_atom(found.group(1)), None if found.group(2) is None else int(found.group(2)))
+    found = re.match(r"BitVectorDomain(?:\(weight=(\d+)\))?$", text)
+    if found:
+        weight = 16 if found.group(1) is None else int(found.group(1))
+        return Atom(
+            "bytes", categories=tuple(one for one in BYTES if sum(bin(part).count("1") for part in one) <= weight)
+        )
+    found = re.match(r"CategoricalDomain \{ categories: Some\((.*)\) \}$", text)
+    if found:
+        values = tuple(json.loads(found.group(1)))
+        return Atom("str" if isinstance(values[0], str) else "int", categories=values)
     found = re.match(r"MapDomain \{ key_domain: (.*), value_domain: (.*) \}$", text)
     if found:
         return Mapping(_parse_atom(found.group(1)), _parse_atom(found.group(2)))
