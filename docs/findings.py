@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from epsaudit.experiments import library_bugs
+from epsaudit.experiments import library_bugs, maps_of_libraries
 from epsaudit.experiments.libraries.rows import Bug, findings
+from epsaudit.experiments.maps_of_libraries import Statement, statements
+from epsaudit.experiments.studies import stored_rows
 from epsaudit.text import lower
 
 PAGES = Path(__file__).parent / "findings"
@@ -55,6 +57,57 @@ def facts(bug: Bug, known: Mapping[str, dict[str, Any]]) -> str:
     )
 
 
+def map_facts(page: str) -> str:
+    """Return the generated block for the page of a finding about a map or an accountant."""
+    cases = [one for one in statements() if one.page == page]
+    known = stored_map_rows()
+    lines = [
+        f"- Status: {', '.join(map(library_bugs.link, cases[0].reports)) or UNREPORTED}",
+        f"- Affected: {cases[0].affected}",
+        f"- Fixed: {cases[0].fixed}",
+        "",
+        "| version and constructor | is | verdict | smallest disproof |",
+        "|---|---|---|---|",
+    ]
+    for case in cases:
+        row = known.get((case.name, case.role), {"verdict": MISSING, "smallest": ""})
+        cells = (f"`{case.name}`", case.role, row["verdict"], cell(row["smallest"]))
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        "",
+        "`epsaudit experiment run libraries` measures this table from the constructor alone. A disproof by one pair of",
+        "datasets, or by one sequence of events, needs no statistics.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def stored_map_rows() -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the stored rows of the study of maps, by the name and the role."""
+    if not (maps_of_libraries.STORED / "data.json").exists():
+        return {}
+    return {(row["name"], row["role"]): row for row in stored_rows(maps_of_libraries.STORED)}
+
+
+def cell(text: str) -> str:
+    """Return a text for a cell of a Markdown table, as code."""
+    return f"`{text.replace('|', '/').replace('`', '')}`" if text else ""
+
+
+def map_overview() -> list[str]:
+    """Return the lines of index.md about maps and accountants that had no public report."""
+    found: dict[str, Statement] = {}
+    for one in statements():
+        if one.page:
+            found.setdefault(one.page, one)
+    lines = ["", "| finding about a map or an accountant | affected | report |", "|---|---|---|"]
+    for page, one in found.items():
+        title = f"{one.title[0].upper()}{one.title[1:]}"
+        report = ", ".join(map(library_bugs.link, one.reports)) or "not reported yet"
+        lines.append(f"| [{title}]({page}.md) | {one.affected} | {report} |")
+    return lines
+
+
 def overview(known: Mapping[str, dict[str, Any]]) -> str:
     """Return the generated block for index.md: a table of all findings that an audit showed."""
     lines = ["| finding | affected | claimed | certified | report |", "|---|---|---|---|---|"]
@@ -68,13 +121,16 @@ def overview(known: Mapping[str, dict[str, Any]]) -> str:
         bound = MISSING if first["certified"] is None else f"{first['parameter']} ≥ {lower(first['certified'])}"
         report = ", ".join(map(library_bugs.link, bug.reports)) or "not reported yet"
         lines.append(f"| {title} | {bug.affected} | {first['claim']} | {bound} | {report} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *map_overview(), ""])
 
 
 def written(page: Path, known: Mapping[str, dict[str, Any]]) -> str:
     """Return the text of a page with its block regenerated from the stored results `known`."""
     pages = {bug.page: bug for bug in findings() if bug.page}
-    block = overview(known) if page.stem == "index" else facts(pages[page.stem], known)
+    if page.stem == "index":
+        block = overview(known)
+    else:
+        block = facts(pages[page.stem], known) if page.stem in pages else map_facts(page.stem)
     return BLOCK.sub(lambda match: f"{match[1]}{block}{match[2]}", page.read_text(encoding="utf-8"))
 
 

@@ -48,9 +48,9 @@ STUDIES = (
     ("source-figures", ["source_figures"], "studies", ""),
     (
         "libraries",
-        ["library_bugs", "hunts", "traced_libraries", "score_tools", "holdout_libraries"],
+        ["library_bugs", "hunts", "traced_libraries", "score_tools", "holdout_libraries", "maps_of_libraries"],
         "studies",
-        "Known privacy bugs of released libraries, audited, hunted and traced; tools for scores; synthetic tables",
+        "Known privacy bugs of libraries, audited, hunted and traced; maps; tools for scores; synthetic tables",
     ),
 )
 """Name, modules, required extra, and a summary of what several modules measure together."""

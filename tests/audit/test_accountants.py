@@ -147,7 +147,7 @@ def test_bounds_are_below_what_is_known_of_densities():
 
 def test_smaller_sequences_are_smaller():
     rng = random.Random(3)
-    kinds = ("gaussian", "laplace", "subsampled", "pure", "approximate")
+    kinds = ("gaussian", "laplace", "subsampled", "response", "pure", "approximate")
     seen = set()
     for _ in range(50):
         events = draw_events(kinds, rng)
@@ -226,3 +226,24 @@ def test_a_negative_epsilon_is_refuted_only_if_delta_does_not_allow_it():
     ):
         found = list(judge(lambda parts, asked, said=epsilon: (said, asked), nothing, delta))
         assert any(one.kind == "loss" for one in found) == is_wrong, epsilon
+
+
+def test_dp_accounting_counts_repeated_randomised_responses_once():
+    """No report is known: `PLDAccountant.compose(event, count)` ignores the count of a randomised response."""
+    twice = (Event("response", 1.0, 2, 0.5),)
+    assert least_epsilon(twice, 1e-5) == pytest.approx(2.0 * math.log(3.0), abs=1e-3)
+    for name, is_wrong in (
+        ("dp-accounting PLD, randomised response", True),
+        ("dp-accounting RDP, randomised response", False),
+    ):
+        accountant = ACCOUNTANTS[name]()
+        found = {one.kind for one in judge(lambda parts, at, known=accountant: stated(known, parts, at), twice, 1e-5)}
+        assert ("loss" in found) == is_wrong
+        assert ("repetition" in found) == is_wrong
+
+
+def test_dp_accounting_counts_half_the_loss_of_laplace_noise_if_a_record_is_replaced():
+    """No report is known; google/differential-privacy#378 is about Gaussian noise."""
+    accountant = ACCOUNTANTS["dp-accounting RDP, Laplace noise, replace-one"]()
+    once = (Event("laplace", 1.0),)
+    assert "loss" in {one.kind for one in judge(lambda parts, at: stated(accountant, parts, at), once, 1e-5)}

@@ -7,7 +7,7 @@ import pytest
 from epsaudit.audits import verify
 from epsaudit.audits.verify import load
 from epsaudit.errors import AuditError
-from epsaudit.experiments import library_bugs, score_tools
+from epsaudit.experiments import library_bugs, maps_of_libraries, score_tools
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.rows import Bug, findings, sound
@@ -44,7 +44,8 @@ class TestCorpus:
 
     def test_every_version_is_in_use(self):
         asked = {version for version, *_ in score_tools.CALLS.values()}
-        assert asked | {case.version for case in CASES} | {one.version for one in sound()} == set(ENVIRONMENTS)
+        maps = {one.version for one in maps_of_libraries.statements()} - {""}
+        assert asked | maps | {case.version for case in CASES} | {one.version for one in sound()} == set(ENVIRONMENTS)
 
 
 @each_case

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,15 +136,21 @@ def audit_accountant(
 
 
 def audit_accountants(
-    environment: str | None, *, sequences: int = 100, seconds: float = math.inf, seed: int | None = None
+    environment: str | None,
+    *,
+    sequences: int = 100,
+    seconds: float = math.inf,
+    seed: int | None = None,
+    only: Collection[str] | None = None,
 ) -> Iterator[AccountantAudit]:
     """Audit every accountant of `library_accountants.ACCOUNTANTS` that an environment has.
 
-    ``seconds`` is the largest time for all of them, in equal shares.
+    ``seconds`` is the largest time for all of them, in equal shares. ``only``, if given, has the names of those that
+    are audited.
     """
     seed, served = entropy(seed), ServedSubject("accountants", environment)
     try:
-        names = served.ask("names")
+        names = [(name, kinds) for name, kinds in served.ask("names") if only is None or name in only]
         for name, kinds in names:
 
             def state(parts: list[Events], delta: float, name: str = name) -> Any:

@@ -27,8 +27,9 @@ class Event(NamedTuple):
     """A release that is repeated ``repeats`` times with fresh noise.
 
     ``kind`` is 'gaussian' or 'laplace' (a sum of sensitivity 1, with noise of this standard deviation or scale),
-    'subsampled' (Gaussian noise on a Poisson sample in which each record is with probability ``rate``), 'pure' (any
-    mechanism that is ``noise``-DP), or 'approximate' (any mechanism that is (``noise``, ``failure``)-DP).
+    'subsampled' (Gaussian noise on a Poisson sample in which each record is with probability ``rate``), 'response'
+    (one of two answers, which is drawn uniformly with probability ``rate``), 'pure' (any mechanism that is
+    ``noise``-DP), or 'approximate' (any mechanism that is (``noise``, ``failure``)-DP).
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Event(NamedTuple):
             "gaussian": f"Gaussian noise {self.noise:g}",
             "laplace": f"Laplace noise {self.noise:g}",
             "subsampled": f"Gaussian noise {self.noise:g} on a sample of rate {self.rate:g}",
+            "response": f"randomised response that is uniform with probability {self.rate:g}",
             "pure": f"a {self.noise:g}-DP release",
             "approximate": f"a ({self.noise:g}, {self.failure:g})-DP release",
         }[self.kind]
@@ -56,8 +58,8 @@ def draw_events(kinds: Any, rng: Any) -> Events:
 
     def draw() -> Event:
         kind = rng.choice(kinds)
-        noise = rng.choice(EPSILONS if kind in ("pure", "approximate") else NOISES)
-        rate = rng.choice(RATES) if kind == "subsampled" else 1.0
+        noise = 1.0 if kind == "response" else rng.choice(EPSILONS if kind in ("pure", "approximate") else NOISES)
+        rate = rng.choice(RATES) if kind in ("subsampled", "response") else 1.0
         return Event(kind, noise, rng.choice(REPEATS), rate, rng.choice(FAILURES) if kind == "approximate" else 0.0)
 
     return tuple(draw() for _ in range(rng.randrange(1, MAX_EVENTS + 1)))

@@ -55,7 +55,10 @@ def loss_of(event: Event) -> LossPair:
         return loss_pair(NormalLaw(1.0, event.noise), NormalLaw(0.0, event.noise))
     if event.kind == "subsampled":
         return loss_pair(MixtureLaw(event.rate, event.noise), NormalLaw(0.0, event.noise))
-    likely, rare = -math.log1p(math.exp(-event.noise)), -math.log1p(math.exp(event.noise))
+    if event.kind == "response":
+        likely, rare = math.log1p(-event.rate / 2.0), math.log(event.rate / 2.0)
+    else:
+        likely, rare = -math.log1p(math.exp(-event.noise)), -math.log1p(math.exp(event.noise))
     if event.failure == 0.0:
         return loss_pair(FiniteLaw([1, 0], [likely, rare]), FiniteLaw([1, 0], [rare, likely]))
     # with probability ``failure`` the dataset is revealed (Kairouz, Oh and Viswanath 2015)

@@ -23,11 +23,13 @@ class Accountant(NamedTuple):
     kinds: tuple[str, ...]
 
 
-def google(kind: str, replace: bool = False) -> Accountant:
+def google(
+    kind: str, replace: bool = False, kinds: tuple[str, ...] = ("gaussian", "laplace", "subsampled")
+) -> Accountant:
     """Return an accountant of dp-accounting, 'rdp' or 'pld', for added or replaced records.
 
-    The noise of `dp_accounting.GaussianDpEvent` is a multiple of the bound on a record's norm. A replaced record moves
-    the sum by up to twice this bound, so that noise for sensitivity 1 has twice the multiplier.
+    The noise of Gaussian and Laplace events of dp-accounting is a multiple of the bound on a record's norm. A replaced
+    record moves the sum by up to twice this bound, so that noise for sensitivity 1 has twice the multiplier.
     """
     import dp_accounting
     from dp_accounting import pld, rdp
@@ -37,9 +39,12 @@ def google(kind: str, replace: bool = False) -> Accountant:
     relation = relations.REPLACE_ONE if replace else relations.ADD_OR_REMOVE_ONE
 
     def event_of(one: Event) -> Any:
-        noise = dp_accounting.GaussianDpEvent(2.0 * one.noise if replace else one.noise)
+        multiplier = 2.0 * one.noise if replace else one.noise
+        if one.kind == "response":
+            return dp_accounting.RandomizedResponseDpEvent(one.rate, 2)
         if one.kind == "laplace":
-            return dp_accounting.LaplaceDpEvent(one.noise)
+            return dp_accounting.LaplaceDpEvent(multiplier)
+        noise = dp_accounting.GaussianDpEvent(multiplier)
         return noise if one.kind == "gaussian" else dp_accounting.PoissonSampledDpEvent(one.rate, noise)
 
     def state(parts: Any, delta: float) -> float:
@@ -53,7 +58,7 @@ def google(kind: str, replace: bool = False) -> Accountant:
                 accountant.compose(dp_accounting.ComposedDpEvent(nested))
         return float(accountant.get_epsilon(delta))
 
-    return Accountant(state, ("gaussian",) if replace else ("gaussian", "laplace", "subsampled"))
+    return Accountant(state, kinds)
 
 
 def opacus(kind: str) -> Accountant:
@@ -151,8 +156,11 @@ def smartnoise(kind: str) -> Accountant:
 ACCOUNTANTS: dict[str, Callable[[], Accountant]] = {
     "dp-accounting RDP": lambda: google("rdp"),
     "dp-accounting PLD": lambda: google("pld"),
-    "dp-accounting RDP, replace-one": lambda: google("rdp", replace=True),
-    "dp-accounting PLD, replace-one": lambda: google("pld", replace=True),
+    "dp-accounting RDP, replace-one": lambda: google("rdp", replace=True, kinds=("gaussian",)),
+    "dp-accounting PLD, replace-one": lambda: google("pld", replace=True, kinds=("gaussian",)),
+    "dp-accounting RDP, Laplace noise, replace-one": lambda: google("rdp", replace=True, kinds=("laplace",)),
+    "dp-accounting RDP, randomised response": lambda: google("rdp", replace=True, kinds=("response",)),
+    "dp-accounting PLD, randomised response": lambda: google("pld", replace=True, kinds=("response",)),
     "Opacus RDP": lambda: opacus("rdp"),
     "Opacus PRV": lambda: opacus("prv"),
     "Opacus GDP": lambda: opacus("gdp"),

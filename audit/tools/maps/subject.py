@@ -26,8 +26,8 @@ class Adapter(NamedTuple):
     ``domain`` describes the inputs. ``input_metric`` and ``output_metric`` are names of metrics (see
     `epsaudit.tools.maps.metrics.METRICS`); a measurement has no output metric. ``call`` is the function, and ``map``
     gives the largest distance of outputs for a distance of inputs, or the loss of a measurement: an epsilon, a pair
-    (epsilon, delta), or numbers by name, such as {"rho": 0.5}. ``member``, if given, says whether an output is in the output domain, and
-    ``accepts`` whether an input is in the input domain, where this is narrower than ``domain``.
+    (epsilon, delta), or numbers by name, such as {"rho": 0.5}. ``member``, if given, says whether an output is in the
+    output domain, and ``accepts`` whether an input is in the input domain, where this is narrower than ``domain``.
     """
 
     domain: Domain
