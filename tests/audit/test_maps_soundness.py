@@ -339,3 +339,15 @@ def test_an_adapter_states_a_loss_as_a_number_a_pair_or_by_name(stated):
     result = audit_map(made, pairs=50, trials=2_000, seed=1)
     assert [one.claim.epsilon for one in result.measured] == [1.0, 2.0, 5.0]
     assert not result.refuted
+
+
+def test_keys_that_a_library_in_c_would_cut_short_are_not_drawn():
+    domain, rng = Mapping(Atom("str"), Atom("int", 0, 9)), random.Random(1)
+    cut = Adapter(
+        domain, "L1Distance", lambda data: {key.split("\0")[0]: v for key, v in data.items()}, lambda d: d, "L1Distance"
+    )
+    assert audit_map(cut, pairs=1_000, seed=1).findings == ()
+    for _ in range(200):
+        x = draw_member(domain, rng)
+        y = draw_neighbour(x, domain, "L1Distance", 3, rng)
+        assert all("\0" not in key for key in [*x, *(y or {})])

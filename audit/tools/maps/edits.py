@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from epsaudit.tools.maps.domains import Atom, Domain, Vector, contains, draw_value, is_float, to_single
+from epsaudit.tools.maps.domains import Atom, Domain, Vector, contains, draw_value, is_float, is_whole_text, to_single
 from epsaudit.tools.maps.metrics import DATASET_METRICS, UndefinedDistanceError, name_of
 
 MAX_EDITS = 8
@@ -79,7 +79,8 @@ def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any, steps
     found = dict(x)
     for _ in range(edits):
         chosen = rng.choice([*found, draw_value(domain.key, rng)])
-        found[chosen] = moved(found.get(chosen, 0))
+        if is_whole_text(chosen):
+            found[chosen] = moved(found.get(chosen, 0))
     return found
 
 
