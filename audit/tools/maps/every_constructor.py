@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.errors import AuditError, clipped
+from epsaudit.running.files import write_whole
 from epsaudit.running.streams import entropy
 from epsaudit.tools.maps.audit import audit_subject
 from epsaudit.tools.maps.process import ServedSubject
@@ -144,7 +145,10 @@ def _open(checkpoint: Path | None, version: str) -> dict[str, ConstructorAudit]:
         if not checkpoint.exists():
             checkpoint.write_text(json.dumps({"opendp": version}) + "\n", encoding="utf-8")
             return {}
-        first, *lines = [line for line in checkpoint.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+        text = checkpoint.read_text(encoding="utf-8")
+        first, *lines = [line for line in text.splitlines() if line.endswith("}")]
+        if not text.endswith("\n"):  # the audit was stopped while a line was written
+            write_whole(checkpoint, "".join(f"{line}\n" for line in (first, *lines)))
         known = json.loads(first)["opendp"]
         rows = [json.loads(line) for line in lines]
         done = {row["name"]: ConstructorAudit(**row) for row in rows}

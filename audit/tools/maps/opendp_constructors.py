@@ -149,7 +149,10 @@ class Library:
     @property
     def version(self) -> str:
         """The version of OpenDP."""
-        return importlib.metadata.version("opendp")
+        try:
+            return importlib.metadata.version("opendp")
+        except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
+            return "of no version"
 
     def why_not(self, name: str) -> str:
         """Return why no object of a constructor is built."""

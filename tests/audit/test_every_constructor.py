@@ -1,0 +1,154 @@
+"""The audit of all constructors, on a small library with the names of OpenDP: two are wrong, one ends its process."""
+
+import json
+
+import pytest
+
+from epsaudit import AuditError
+from epsaudit.tools.cli import SURPRISED
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.maps.every_constructor import audit_constructors
+from epsaudit.tools.maps.opendp_constructors import is_space
+
+LIBRARY = '''
+import os
+import types
+
+from epsaudit.tools.maps.domains import Atom, Mapping, Vector
+from epsaudit.tools.maps.subject import Adapter
+
+KINDS = {int: "int", float: "float", str: "str", bool: "bool"}
+
+
+def enable_features(*names):
+    pass
+
+
+def atom_domain(T, bounds=(None, None), nan=False):
+    return Atom(KINDS.get(T, T), *bounds, nan=nan)
+
+
+def vector_domain(atom, size=None):
+    return Vector(atom, size)
+
+
+def symmetric_distance():
+    return "SymmetricDistance"
+
+
+def insert_delete_distance():
+    return "InsertDeleteDistance"
+
+
+class Made:
+    def __init__(self, domain, metric, call, map, output_metric):
+        self.input_domain, self.input_metric, self.map = domain, metric, map
+        self.output_metric, self.call = output_metric, call
+
+    def __call__(self, data):
+        return self.call(data)
+
+
+def make_sum(input_domain, input_metric):
+    """The bug: a record may move the sum by the lower bound as well."""
+    low, high = input_domain.atom.low, input_domain.atom.high
+    return Made(input_domain, input_metric, sum, lambda d: d * high, "AbsoluteDistance")
+
+
+def make_count(input_domain, input_metric):
+    return Made(input_domain, input_metric, len, lambda d: d, "AbsoluteDistance")
+
+
+def make_resize(input_domain, input_metric, size, constant, MO="SymmetricDistance"):
+    if MO not in ("SymmetricDistance", "InsertDeleteDistance") or input_domain.size is not None:
+        raise ValueError(MO)
+    if not isinstance(constant, int) or input_domain.atom.kind != "int":
+        raise ValueError(constant)
+    return Made(input_domain, input_metric, list, lambda d: d, MO)
+
+
+def make_crash(input_domain, input_metric):
+    return Made(input_domain, input_metric, lambda data: os._exit(3), lambda d: d, "AbsoluteDistance")
+
+
+def make_opaque(expr):
+    pass
+
+
+t = types.SimpleNamespace(
+    make_count=make_count, make_crash=make_crash, make_opaque=make_opaque, make_resize=make_resize, make_sum=make_sum
+)
+m = types.SimpleNamespace()
+c = types.SimpleNamespace()
+'''
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    (tmp_path / "opendp").mkdir()
+    (tmp_path / "opendp" / "__init__.py").write_text("")
+    (tmp_path / "opendp" / "prelude.py").write_text(LIBRARY)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def audit(**given):
+    return {one.name: one for one in audit_constructors(None, seconds=3.0, seed=1, **given)}
+
+
+def test_all_constructors_are_audited_and_a_checkpoint_is_resumed(library):
+    file, seen = library / "maps.jsonl", []
+    found = audit(checkpoint=file, progress=lambda done, number, name: seen.append((done, number, name)))
+    assert seen[0] == (0, 5, "t.make_count")
+    assert {name: one.verdict for name, one in found.items()} == {
+        "t.make_count": "not refuted",
+        "t.make_crash": "not audited",
+        "t.make_opaque": "not built",
+        "t.make_resize": "refuted",  # the order of a multiset is arbitrary, so the output has no insert-delete distance
+        "t.make_sum": "refuted",
+    }
+    assert "where the map allows" in found["t.make_sum"].smallest
+    assert "ended its process" in found["t.make_crash"].found
+    assert found["t.make_opaque"].found == "no values are known for expr"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join(lines[:3]) + "\n" + '{"name": "t.make_op')  # stopped while a line was written
+    again = audit(checkpoint=file)
+    assert again["t.make_count"] == found["t.make_count"]
+    assert again["t.make_sum"].verdict == "refuted"
+    assert len(file.read_text().splitlines()) == 6
+    assert audit(checkpoint=file) == again
+    file.write_text(json.dumps({"opendp": "0.1"}) + "\n")
+    with pytest.raises(AuditError, match=r"is of OpenDP 0\.1"):
+        audit(checkpoint=file)
+    file.write_text("nothing}\n")
+    with pytest.raises(AuditError, match="cannot be read as a checkpoint"):
+        audit(checkpoint=file)
+
+
+def test_every_pair_of_metrics_has_an_object(library, monkeypatch):
+    """Random combinations of arguments used to miss a pair of metrics, for instance that of make_resize."""
+    monkeypatch.syspath_prepend(str(library))
+    from epsaudit.tools.maps.opendp_constructors import Library
+
+    made = Library().build("t.make_resize")
+    assert {(one.input_metric, one.output_metric) for one in made.values()} == {
+        (first, second)
+        for first in ("SymmetricDistance", "InsertDeleteDistance")
+        for second in ("SymmetricDistance", "InsertDeleteDistance")
+    }
+
+
+def test_metrics_are_tried_on_domains_of_their_kind_and_type():
+    assert is_space("dp.vector_domain(dp.atom_domain(T=int))", "dp.symmetric_distance()")
+    assert is_space("dp.vector_domain(dp.atom_domain(T=int))", "dp.l1_distance(T=int)")
+    assert not is_space("dp.vector_domain(dp.atom_domain(T=int))", "dp.l1_distance(T=float)")
+    assert not is_space("dp.atom_domain(T=int)", "dp.symmetric_distance()")
+    assert is_space("dp.atom_domain(T='u32')", "dp.absolute_distance(T='u32')")
+
+
+def test_the_command_prints_a_table(library, capsys):
+    assert main(["map", "opendp", "--all", "--seconds", "3", "--seed", "1"]) == SURPRISED
+    said = capsys.readouterr().out
+    assert "2 refuted" in said
+    assert "no values are known for expr" in said
+    assert "objects are refuted. t.make_sum(" in said
