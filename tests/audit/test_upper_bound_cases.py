@@ -63,7 +63,13 @@ def is_discrete(output):
     return not flatten(output)[1]
 
 
-@pytest.mark.parametrize("case", CASES + CHEATS, ids=lambda case: case.name)
+def parameters():
+    """Mark three of four cases as slow. The weekly tests run all cases."""
+    for number, case in enumerate(CASES + CHEATS):
+        yield pytest.param(case, id=case.name, marks=pytest.mark.slow if number % 4 else ())
+
+
+@pytest.mark.parametrize("case", [*parameters()])
 def test_no_exact_loss_is_too_small_and_no_discrete_one_too_large(case):
     both = outputs(case)
     lower = certified_loss(case.claim, *both, FALSE_ALARM)
