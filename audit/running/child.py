@@ -82,6 +82,9 @@ class Child:
     If a method raises `AuditError`, the process has been ended.
     """
 
+    answered = 0
+    """Lines that all processes together have answered, for the display of progress."""
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.received = bytearray()
@@ -199,6 +202,7 @@ class Child:
             if spoken:
                 lines, rest = lines[:spoken], b"\n".join([*lines[spoken:], rest])
             found.extend(lines)
+            Child.answered += len(lines) - bool(spoken)
             self.received[:] = rest
             done = bool(spoken) or len(found) == number
             if garbage := NO_TEXT.search(b"\n".join(lines if done else [*lines, rest])):

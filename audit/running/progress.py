@@ -27,6 +27,8 @@ class Plan:
         The number of parallel workers.
     seconds_per_run : float, optional
         The seconds that one of the first runs took; None if they were not timed, or too quick to be timed.
+    answered : callable, optional
+        Returns a number that grows by one with each run of a program that has ended, before its chunk is finished.
     least_runs : int, optional
         The fewest runs that the audit accepts; None if fewer runs would be another audit.
     """
@@ -35,6 +37,7 @@ class Plan:
     runs: int
     workers: int = 1
     seconds_per_run: float | None = None
+    answered: Callable[[], int] | None = field(default=None, compare=False, repr=False)
     least_runs: int | None = 100
 
 

@@ -25,11 +25,12 @@ from epsaudit.errors import AuditError
 from epsaudit.extensions import find_extension
 from epsaudit.outputs.arrays import Outputs
 from epsaudit.running.checkpoint import Checkpoint, Identity
+from epsaudit.running.child import Child
 from epsaudit.running.copies import CopyTest, refuse_if_drawn_before
 from epsaudit.running.functions import FunctionMechanism
 from epsaudit.running.identity import digest
 from epsaudit.running.pool import Workers, check_restart
-from epsaudit.running.programs import CommandDistribution
+from epsaudit.running.programs import CommandDistribution, CommandMechanism
 from epsaudit.running.progress import Plan, Progress, ProgressCallback, open_progress
 from epsaudit.running.protocols import Mechanism, OutputLaws
 from epsaudit.running.provenance import execution, provenance
@@ -175,7 +176,8 @@ class Runs:
             refuse_if_drawn_before(mechanism, self.spec.pairs[0], laws[0])
         if (begin := getattr(self.progress, "begin", None)) is not None:
             workers = self.workers.number_for(self.spec.trials)
-            begin(Plan(self.spec.mechanism.name, self.spec.trials, workers, self.copy_test.seconds_per_run))
+            answered = (lambda: Child.answered) if isinstance(mechanism, CommandMechanism) else None
+            begin(Plan(mechanism.name, self.spec.trials, workers, self.copy_test.seconds_per_run, answered))
         return laws
 
     def prepare(self) -> None:

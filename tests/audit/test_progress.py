@@ -141,11 +141,26 @@ class TestLongAudits:
         said = self.said(plan, (0.0, 10), (4.9, 490), (6.0, 600), (7.0, 700))
         assert said == "mean: 1,000,000 runs would take about 3 hours; trials=6000 would take about a minute.\n"
 
+    def test_answers_of_a_program_predict_it_before_a_chunk_is_finished(self):
+        clock, log, answers = Clock(), io.StringIO(), iter([100, 104, 150, 200])
+        lines = Lines(every=1e9, stream=log, clock=clock)
+        lines.begin(Plan("count.R", 1_000_000, answered=lambda: next(answers)))
+        told = []
+        for clock.now in (2.0, 4.0, 10.0):
+            told.append(lines.describe_shortly())
+        assert told[0] == "count.R: first runs, 0:00:02 so far"
+        assert told[1].startswith("count.R: first runs, 12 runs/s, ")
+        assert told[2] == "count.R: first runs, 10 runs/s, 1 day, 3:46:40 left"
+        assert (
+            log.getvalue()
+            == "count.R: 1,000,000 runs would take about 28 hours; trials=600 would take about a minute.\n"
+        )
+
     def test_a_shorter_audit_says_nothing(self):
         assert self.said(Plan("mean", 10_000, workers=1, seconds_per_run=0.05), (10.0, 200)) == ""
 
     def test_trainings_have_no_quicker_number(self):
-        assert self.said(Plan("fit", 400, 1, 60.0, None)) == "fit: 400 runs would take about 7 hours.\n"
+        assert self.said(Plan("fit", 400, 1, 60.0, least_runs=None)) == "fit: 400 runs would take about 7 hours.\n"
 
 
 def sleepy(data, rng):

@@ -29,6 +29,8 @@ LONG_SECONDS = 600.0
 """[chosen] An audit that is expected to take longer says so before it goes on."""
 MEASURED_SECONDS = 5.0
 """[chosen] Seconds of runs from which the length of an audit is predicted, if its first runs were not timed."""
+LEAST_ANSWERS = 8
+"""[chosen] Runs of a program that must have ended before its speed is shown, as many as of a function are timed."""
 NOTEBOOK_WIDTH, NAME_WIDTH = 100, 24
 """[chosen] Number of characters of a line in a notebook, and of the name of an audit at its beginning."""
 
@@ -58,7 +60,7 @@ class Lines:
         self._plan: Plan | None = None
         self._step: Step | None = None
         self._rate = 0.0  # runs per second, by all workers; 0 if it is not known
-        self._announced = False
+        self._announced, self._answered = False, 0
         self._stage = ("", 0)
         self._started = self._said = self._began = self._last = clock()
         self.say: Callable[[str], None] = self._print
@@ -74,6 +76,8 @@ class Lines:
     def begin(self, plan: Plan) -> None:
         """Record what is known before the first chunk, and announce a long audit."""
         self._plan, self._name = plan, self._given[2] or plan.name
+        self._began = self._last = self._given[3]()
+        self._answered = 0 if plan.answered is None else plan.answered()
         if plan.seconds_per_run is not None:
             self._rate = plan.workers / plan.seconds_per_run
             self._announce_if_long(plan.runs)
@@ -113,9 +117,20 @@ class Lines:
         """
         step, plan, name = self._step, self._plan, clipped(self._name, NAME_WIDTH)
         if plan is None or step is None:
+            self._measure_answers()
             return ", ".join([f"{name}: first runs", *self._facts(step, plan is not None)])
         known = f"{name}: {plan.runs - self._left(step):,} of {plan.runs:,} runs"
         return ", ".join([known, *self._facts(step, True)])
+
+    def _measure_answers(self) -> None:
+        """Measure the speed of a program by the runs that ended before its first chunk is finished."""
+        if self._plan is None or self._plan.answered is None or self._step is not None:
+            return
+        now, done = self._given[3](), self._plan.answered() - self._answered
+        if (seconds := now - self._began) > 0.0 and done >= LEAST_ANSWERS:
+            self._rate, self._last = done / seconds, now
+            if seconds >= MEASURED_SECONDS:
+                self._announce_if_long(self._plan.runs)
 
     def _facts(self, step: Step | None, ends: bool) -> list[str]:
         """Return speed and bound, and the time left if ``ends`` is true, as far as they are known."""
