@@ -488,6 +488,14 @@ class TestWhatIsPrinted:
         assert "refuted │" in text
         assert "what was tried" in text
 
+    def test_a_dry_run_hunts_nothing(self, served, capsys, monkeypatch):
+        monkeypatch.setattr("epsaudit.tools.cli.hunting.hunting.hunt", None)
+        text = self.printed(served, capsys, "mine.py:sound", "--dry-run", "--out", "found", status=0)
+        assert text.startswith("Nothing was hunted. A hunt would trace 3 candidates, screen them by 256 runs each (")
+        assert "and audit 3 or so (at most a minute), by at most 1,000 runs each. An audit can" in text
+        assert re.search(r"certify at most epsilon 5\.\d+, where 1-DP is claimed", text)
+        assert not Path("found").exists()
+
     @pytest.mark.parametrize(
         ("function", "says"),
         [

@@ -24,7 +24,7 @@ from epsaudit.running import provenance, registry
 from epsaudit.running.files import refuse_unwritable, write_whole
 from epsaudit.running.registry import Entry, matching
 from epsaudit.running.streams import entropy
-from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, planning, print_json, recorded_command
+from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, print_json, recorded_command
 from epsaudit.tools.cli.targets import read_entries
 from epsaudit.tools.reporting import github, tables
 from epsaudit.tools.reporting.progress import Display
@@ -82,6 +82,8 @@ def audit(
     else:
         entries = read_entries(names, by_value=cluster is not None, numbers=numbers, **program)
     if dry_run:
+        from epsaudit.tools.cli import planning  # imported only when needed
+
         planned = planning.plan(entries, runs, confidence, jobs)
         print_json(as_json, planned)
         if not (quiet or as_json):

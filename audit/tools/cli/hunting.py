@@ -13,7 +13,7 @@ from typing import Any
 
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.codec import to_json
-from epsaudit.data.neighbours import Adjacency
+from epsaudit.data.neighbours import Adjacency, adjacency_of
 from epsaudit.errors import AuditError
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult
@@ -39,6 +39,7 @@ from epsaudit.tools.hunting.options import Options
 from epsaudit.tools.hunting.parameters import candidates, description_at, read_schema
 from epsaudit.tools.hunting.relations import relation_named
 from epsaudit.tools.hunting.result import Finding
+from epsaudit.tools.hunting.target import HuntTarget
 from epsaudit.tools.reporting import tables
 from epsaudit.tools.reporting.progress import Display
 
@@ -63,6 +64,7 @@ def hunt(
     as_json: bool,
     quiet: bool,
     verbose: bool,
+    dry_run: bool,
     timeout: float,
     fresh: bool,
     claim: str | None,
@@ -74,7 +76,7 @@ def hunt(
 
     ``asked`` contains the other options of `Options`.
     """
-    if out is not None:
+    if out is not None and not dry_run:
         refuse_unwritable(out / "hunt.json")
     environment, function = read_function(words, "hunt")
     described = (asked.pop(name) for name in ("schema", "pair", "parameters", "adjacency", "data"))
@@ -92,10 +94,18 @@ def hunt(
             if one is not None and out is not None:
                 results.save([_with_command(one, form, seed)], out / f"{which}-{number}.json")
 
+    target = Served(function, environment, data=form, timeout=timeout, fresh=fresh)
     with Display(quiet=quiet or as_json) as display:
         asked |= {"adjacency": relation, "describe": describe, "n_jobs": jobs}
         options = Options(**asked, progress=display.show, found=save_finding, name=function)
-        target = Served(function, environment, data=form, timeout=timeout, fresh=fresh)
+        if dry_run:
+            from epsaudit.tools.cli import planning  # imported only when needed
+
+            kept = hunting.under_relation(known, adjacency_of(options.adjacency))
+            planned = planning.plan_hunt(HuntTarget(target, claimed, function), kept, options)
+            print_json(as_json, planned)
+            printer(quiet or as_json)(textwrap.fill(planning.describe_hunt(planned), tables.WIDTH))
+            return AS_EXPECTED
         found = hunting.hunt(target, known, claim=claimed, options=options)
     findings = [dataclasses.replace(one, result=_with_command(one, form, found.seed)) for one in found.findings]
     rows = found.rows()

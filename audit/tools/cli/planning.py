@@ -1,4 +1,4 @@
-"""The option ``--dry-run`` of ``epsaudit audit``: what would run, how long it would take, and what it could show."""
+"""The option ``--dry-run`` of audits and hunts: what would run, how long it would take, and what it could show."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from epsaudit.running.registry import Entry
 from epsaudit.running.runs import Runs
 from epsaudit.search.search import first_training_runs
 from epsaudit.text import percent
+from epsaudit.tools.hunting.candidate import Candidate
+from epsaudit.tools.hunting.options import Options
+from epsaudit.tools.hunting.screening import MAX_KEPT, SCREENING_RUNS
+from epsaudit.tools.hunting.target import HuntTarget
 from epsaudit.tools.reporting import tables
 from epsaudit.tools.reporting.progress import in_words
 
@@ -65,13 +69,58 @@ def describe(rows: Sequence[dict[str, Any]], confidence: float, jobs: int | None
     """Return a sentence on the planned audits together."""
     workers = 1 if len(rows) == 1 else min(Workers(jobs).number_for(sum(row["runs"] for row in rows)), len(rows))
     total = max(sum(row["seconds"] for row in rows) / workers, *(row["seconds"] for row in rows), 0.0)
-    time_needed = f"about {in_words(total)}" if total >= 45.0 else "less than a minute"
     audits = "1 audit" if len(rows) == 1 else f"{len(rows)} audits"
     return (
         f"Nothing was audited. {audits} of {rows[0]['runs']:,} runs at {percent(confidence)} confidence would take "
-        f"{time_needed}, and the time to choose events. No audit can certify more than the last column says, however "
+        f"{_about(total)}, and the time to choose events. No audit can certify more than the last column says, however "
         "much its mechanism leaks."
     )
+
+
+def plan_hunt(target: HuntTarget, candidates: Sequence[Candidate], options: Options) -> dict[str, Any]:
+    """Return what a hunt would run, the seconds of its parts, and the largest bound that one of its audits can certify.
+
+    The first candidate is run a few times to be timed. Raises `AuditError` if it cannot be run.
+    """
+    first = candidates[0]
+    claim, mechanism = target.claim(first), target.mechanism(first)
+    target.refuse_if_not_served(first)
+    runs = Runs(AuditSpec.of(mechanism, [first.pair], claim=claim, trials=options.trials), 0, 1)
+    each = _seconds_per_run(runs)
+    audits = options.audits or (None if options.seconds else min(MAX_KEPT, len(candidates)))
+    most = None if audits is None else audits * options.trials * each
+    return {
+        "candidates": len(candidates),
+        "runs_of_screening": 2 * SCREENING_RUNS,
+        "seconds_of_screening": 2 * SCREENING_RUNS * each * len(candidates),
+        "audits": audits,
+        "runs_of_an_audit": options.trials,
+        "most_seconds_of_audits": most,
+        "seconds": options.seconds,
+        "claim": str(claim),
+        "reach": reach(claim, options.trials, options.confidence_of_test(1)),
+        "symbol": claim.symbol,
+    }
+
+
+def describe_hunt(planned: dict[str, Any]) -> str:
+    """Return the sentences on a planned hunt."""
+    screening = _about(planned["seconds_of_screening"])
+    if planned["audits"] is None:
+        audits = f"as many as fit into {planned['seconds']:g} seconds"
+    else:
+        audits = f"{planned['audits']:,} or so (at most {in_words(planned['most_seconds_of_audits'])})"
+        audits += f", or as many as fit into {planned['seconds']:g} seconds" if planned["seconds"] else ""
+    return (
+        f"Nothing was hunted. A hunt would trace {planned['candidates']:,} candidates, screen them by "
+        f"{planned['runs_of_screening']} runs each ({screening}), and audit {audits}, by at most "
+        f"{planned['runs_of_an_audit']:,} runs each. An audit can certify at most {planned['symbol']} "
+        f"{planned['reach']:.4g}, where {planned['claim']} is claimed, however much the function leaks."
+    )
+
+
+def _about(seconds: float) -> str:
+    return f"about {in_words(seconds)}" if seconds >= 45.0 else "less than a minute"
 
 
 def _seconds_per_run(runs: Runs) -> float:

@@ -85,7 +85,7 @@ def hunt(
     budget = TimeBudget(options.seconds)
     adjacency: Any = options.adjacency
     given = [as_candidate(one, adjacency) for one in candidates]
-    kept = _under_relation(given, adjacency)
+    kept = under_relation(given, adjacency)
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     target = HuntTarget(function, claim, name)
     with contextlib.ExitStack() as stack:
@@ -116,7 +116,7 @@ def hunt(
     )
 
 
-def _under_relation(given: Sequence[Candidate], adjacency: Adjacency | None) -> list[Candidate]:
+def under_relation(given: Sequence[Candidate], adjacency: Adjacency | None) -> list[Candidate]:
     """Return the candidates that are neighbours under the relation, with this relation as their only one.
 
     All candidates are returned if the relation is None. Raises `AuditError` if no candidate is left.
