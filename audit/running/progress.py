@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from epsaudit.bounds.counts import Counts
 from epsaudit.errors import AuditError
@@ -84,6 +85,13 @@ def is_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
+def is_terminal(stream: Any) -> bool:
+    """Say whether a stream is a terminal. Streams of other programs may have no such method, or may be closed."""
+    with suppress(AttributeError, ValueError):
+        return bool(stream.isatty())
+    return False
+
+
 @contextmanager
 def open_progress(progress: ProgressCallback | bool | None) -> Iterator[ProgressCallback | None]:
     """Yield the callback that the argument ``progress`` of an audit stands for, and end its display afterwards.
@@ -93,7 +101,7 @@ def open_progress(progress: ProgressCallback | bool | None) -> Iterator[Progress
 
     Raises `AuditError` for anything else that is not a function.
     """
-    if progress is False or (progress is None and not (is_notebook() or sys.stderr.isatty())):
+    if progress is False or (progress is None and not (is_notebook() or is_terminal(sys.stderr))):
         yield None
     elif progress is None or progress is True:
         display = find_extension("progress")

@@ -199,6 +199,11 @@ class TestDefault:
     def test_not_in_a_log(self, monkeypatch):
         assert self.audit(monkeypatch, io.StringIO()) == ""
 
+    @pytest.mark.parametrize("stream", [None, object()])
+    def test_not_where_there_is_no_stream(self, monkeypatch, stream):
+        monkeypatch.setattr(sys, "stderr", stream)
+        audit(NOISE, trials=1_000, seed=1)
+
     def test_not_if_it_is_turned_off(self, monkeypatch):
         assert self.audit(monkeypatch, Terminal(), progress=False) == ""
 

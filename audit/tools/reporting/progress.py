@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from epsaudit.errors import clipped
 from epsaudit.running.pool import FEW_RUNS
-from epsaudit.running.progress import Plan, ProgressCallback, is_notebook
+from epsaudit.running.progress import Plan, ProgressCallback, is_notebook, is_terminal
 from epsaudit.running.progress import Progress as Step
 from epsaudit.text import lower, visible
 
@@ -172,7 +172,7 @@ class Lines:
 
     def _print(self, sentence: str) -> None:
         stream = self._given[1] or sys.stderr
-        print("\r" * stream.isatty() + sentence, file=stream, flush=True)  # over the line of another process
+        print("\r" * is_terminal(stream) + sentence, file=stream, flush=True)  # over the line of another process
 
 
 def in_words(seconds: float) -> str:
@@ -247,7 +247,7 @@ class LiveLine:
 @contextmanager
 def show_progress() -> Iterator[ProgressCallback]:
     """Show the progress of one audit in Python: in a line on a terminal or in a notebook, and in a log elsewhere."""
-    if not (is_notebook() or sys.stderr.isatty()):
+    if not (is_notebook() or is_terminal(sys.stderr)):
         yield Lines()
         return
     lines = Lines(every=math.inf)
@@ -269,7 +269,7 @@ class Display:
         self._line: LiveLine | None = None
 
     def __enter__(self) -> Display:
-        if not self._quiet and sys.stderr.isatty():
+        if not self._quiet and is_terminal(sys.stderr):
             self._line = LiveLine(lambda: self._text(), REDRAW_SECONDS)
             self._line.__enter__()
         return self
