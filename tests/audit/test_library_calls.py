@@ -16,6 +16,8 @@ from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.tools.tracing.alignment.aligned import concentrated_loss
 from epsaudit.tools.tracing.alignment.library_calls import Step
 from epsaudit.tools.tracing.declaration import mechanism
+from epsaudit.tools.tracing.primitives import Stated
+from epsaudit.tools.tracing.replacement import wrap_function
 
 ONE = PureDP(1.0)
 FEW, MORE = ["a", "a", "b"], ["a", "a", "b", "b"]
@@ -234,6 +236,23 @@ def test_a_declared_mechanism_has_the_norm_that_it_states():
             return [one + random.gauss(0.0, 1.0) for one in sums]
 
         assert upper(lambda d, noisy=noisy: noisy([len(d), len(d)]), PureDP(3.0)).upper_bound == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(("claim", "bound"), [(ZCDP(1.0), 2.5), (RenyiDP(2.0, 1.0), 5.0), (PureDP(1.0), math.inf)])
+def test_normal_noise_that_a_mechanism_states_has_its_loss_in_zcdp(claim, bound):
+    """Two numbers move by 1 and 2 under noise of scale 1: rho is 5/2, whatever sensitivity is stated."""
+
+    class Mechanism:
+        def release(self, sums):
+            return [one + random.gauss(0.0, 1.0) for one in sums]
+
+    def handle(recorder, original, arguments, keywords):
+        states = {"sensitivity": 1.0, "law": "normal", "scale": 1.0}
+        return recorder.mechanism("noise", lambda: original(*arguments), Stated(arguments[1], states, {}))
+
+    Mechanism.release = wrap_function(Mechanism.release, handle)
+    found = bound_above(lambda d, rng: Mechanism().release([d, 2 * d]), (0, 1), claim=claim, runs=100, n_jobs=1)
+    assert found.upper_bound == (pytest.approx(bound) if bound < math.inf else math.inf)
 
 
 def test_an_input_that_is_no_number_has_no_bound():

@@ -175,6 +175,9 @@ def step_of(name: str, make: Any, stated: Any) -> Step:
     if states.get("law") == "laplace" and states.get("scale"):
         scale = float(states["scale"])
         return Step(name, numbers, _sum_of_moves, lambda moved: moved / scale, key)
+    if states.get("law") == "normal" and states.get("scale"):  # rho = |u - u'|^2 / (2 sigma^2)
+        sigma = float(states["scale"])
+        return Step(name, numbers, _length_of_moves, lambda moved: 0.5 * (moved / sigma) ** 2, key, None, True)
     if distance is None or not (states.get("epsilon") and states.get("sensitivity")) or states.get("delta"):
         raise UnknownLossError(f"{name} does not state a loss for inputs that move")
     epsilon, sensitivity = float(states["epsilon"]), float(states["sensitivity"])
