@@ -167,7 +167,7 @@ def test_the_list_leaves_out_what_needs_an_extra_in_one_sentence(user):
     assert done.stdout == quiet.stdout
     assert "\nbroken/laplace-half-noise " in done.stdout
     assert "anes96/" not in done.stdout
-    (sentence,) = done.stderr.splitlines()
+    sentence, _versions = done.stderr.splitlines()
     assert sentence.endswith(f"are left out: statsmodels is not installed; pip install '{user.wheel}[studies]'.")
     assert any(name.startswith("anes96/") for name in registered())  # here, where the extras are
     named = user("epsaudit", "audit", "laplace", "--trials", "1e3", "--seed", "1")
@@ -196,6 +196,6 @@ def audited(user):
 def test_a_missing_extra_is_one_sentence(user, request, words, extra):
     done = (request.getfixturevalue("audited") if words[0] == "report" else user)("epsaudit", *words)
     assert done.returncode == 2
-    (sentence,) = done.stderr.splitlines()
+    sentence, _versions = done.stderr.splitlines()
     assert sentence.startswith("epsaudit: ")
     assert sentence.endswith(f" is not installed; pip install '{user.wheel}[{extra}]'.")
