@@ -196,6 +196,6 @@ def audited(user):
 def test_a_missing_extra_is_one_sentence(user, request, words, extra):
     done = (request.getfixturevalue("audited") if words[0] == "report" else user)("epsaudit", *words)
     assert done.returncode == 2
-    sentence, _versions = done.stderr.splitlines()
+    (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("epsaudit: ")
     assert sentence.endswith(f" is not installed; pip install '{user.wheel}[{extra}]'.")
