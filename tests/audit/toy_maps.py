@@ -1,4 +1,4 @@
-"""A toy library with 22 faults in maps, one of each kind, and a sound twin of each."""
+"""A toy library with 24 faults in maps, one of each kind, and a sound twin of each."""
 
 import itertools
 import math
@@ -173,6 +173,10 @@ CASES = {
     ),
     "whole numbers beyond 2^53 become floats": Case(
         adapter(Atom("i64"), ABSOLUTE, float, 1, ABSOLUTE), adapter(Atom("i64"), ABSOLUTE, int, 1, ABSOLUTE)
+    ),
+    "a distance under L2 that is spread over components": Case(
+        adapter(Vector(Atom("int", -99, 99), 4), L2, sum, 1, ABSOLUTE),
+        adapter(Vector(Atom("int", -99, 99), 4), L2, sum, 2, ABSOLUTE),
     ),
     "the largest difference is taken for the sum": Case(
         adapter(Vector(Atom("int", -99, 99), 3), LARGEST, sum, 1, ABSOLUTE),

@@ -72,8 +72,11 @@ def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any, steps
         return moved(x)
     if isinstance(domain, Vector):
         y = list(x)
-        places = range(len(y)) if name == "LInfDistance" and rng.random() < 0.5 else None
-        for place in places if places is not None else [rng.randrange(len(y)) for _ in range(edits) if y]:
+        # a function may amplify a distance most that is spread evenly, as the sums of a tree do under L2
+        are_all_moved = rng.random() < (0.5 if name == "LInfDistance" else 0.2)
+        if are_all_moved and rng.random() < 0.5:
+            steps, signs = (rng.choice(steps),), (rng.choice(signs),)
+        for place in range(len(y)) if are_all_moved else [rng.randrange(len(y)) for _ in range(edits) if y]:
             y[place] = moved(y[place])
         return y
     found = dict(x)
