@@ -179,7 +179,7 @@ def answer(rows: Sequence[Mapping[str, Any]]) -> str:
     rows = [one for one in rows if not one["verdict"].startswith("not audited")]
     affected, others = ([one for one in rows if (one["role"] == "affected") is known] for known in (True, False))
     refuted = [one for one in affected if one["verdict"] == "refuted"]
-    reports = {one["report"] for one in refuted} - {"no report"}
+    reports = {report for one in refuted for report in one["report"].split(", ")} - {"no report"}
     wrong = sum(one["verdict"] == "refuted" for one in others)
     return (
         f"From the constructor alone {len(refuted)} of {len(affected)} affected maps and accountants are refuted, of "
