@@ -357,7 +357,7 @@ class PairBound:
         prepared = self._prepared()
         if isinstance(prepared, Sampling):
             return prepared
-        if self.returned_none and prepared.upper_bound == 0.0:
+        if self.returned_none and prepared.upper_bound == prepared.delta == 0.0:
             raise AuditError(f"{self.name} returned None in every run; is a return missing?")
         return self._explained(prepared)
 
