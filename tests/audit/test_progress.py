@@ -138,8 +138,12 @@ class TestLongAudits:
     def test_runs_so_far_predict_it_after_five_seconds(self):
         plan = Plan("mean", 1_000_000)
         assert self.said(plan, (0.0, 10), (4.9, 490)) == ""
-        said = self.said(plan, (0.0, 10), (4.9, 490), (6.0, 600), (7.0, 700))
+        said = self.said(plan, (0.0, 10), (4.9, 490), (6.0, 600), (10.0, 1_000))
         assert said == "mean: 1,000,000 runs would take about 3 hours; trials=6000 would take about a minute.\n"
+
+    def test_the_start_of_processes_is_not_counted(self):
+        assert self.said(Plan("mean", 200_000), (20.0, 1_000), (22.0, 4_000), (26.0, 9_000)) == ""
+        assert self.said(Plan("mean", 2_000_000), (20.0, 1_000), (26.0, 7_000)) != ""
 
     def test_answers_of_a_program_predict_it_before_a_chunk_is_finished(self):
         clock, log, answers = Clock(), io.StringIO(), iter([100, 104, 150, 200])
@@ -153,7 +157,7 @@ class TestLongAudits:
         assert told[2] == "count.R: first runs, 10 runs/s, 1 day, 3:46:40 left"
         assert (
             log.getvalue()
-            == "count.R: 1,000,000 runs would take about 28 hours; trials=600 would take about a minute.\n"
+            == "count.R: 1,000,000 runs would take about 33 hours; trials=500 would take about a minute.\n"
         )
 
     def test_a_shorter_audit_says_nothing(self):

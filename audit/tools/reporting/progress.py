@@ -62,6 +62,7 @@ class Lines:
         self._rate = 0.0  # runs per second, by all workers; 0 if it is not known
         self._announced, self._answered = False, 0
         self._stage = ("", 0)
+        self._first: tuple[float, int] | None = None  # time and number of runs when the stage was first told of
         self._started = self._said = self._began = self._last = clock()
         self.say: Callable[[str], None] = self._print
         """Prints a line."""
@@ -80,20 +81,19 @@ class Lines:
         self._answered = 0 if plan.answered is None else plan.answered()
         if plan.seconds_per_run is not None:
             self._rate = plan.workers / plan.seconds_per_run
-            self._announce_if_long(plan.runs)
+            self._announce_if_long(plan.runs, self._rate)
 
     def __call__(self, step: Step) -> None:
         """Print the progress if at least ``every`` seconds have passed since the last line."""
         every, _, _, clock, _ = self._given
         now = clock()
         if (step.stage, step.runs_total) != self._stage:
-            self._stage, self._began = (step.stage, step.runs_total), self._last
+            self._stage, self._began, self._first = (step.stage, step.runs_total), self._last, None
         self._step, self._last = step, now
         seconds, fresh = now - self._began, step.runs_done - step.runs_before
         if seconds > 0.0 and fresh > 0:
             self._rate = fresh / seconds
-            if seconds >= MEASURED_SECONDS:
-                self._announce_if_long(self._left(step))
+            self._predict(now, step.runs_done, self._left(step))
         if now - self._said >= every:
             self._said = now
             self.say(self.describe(step))
@@ -129,8 +129,7 @@ class Lines:
         now, done = self._given[3](), self._plan.answered() - self._answered
         if (seconds := now - self._began) > 0.0 and done >= LEAST_ANSWERS:
             self._rate, self._last = done / seconds, now
-            if seconds >= MEASURED_SECONDS:
-                self._announce_if_long(self._plan.runs)
+            self._predict(now, done, self._plan.runs)
 
     def _facts(self, step: Step | None, ends: bool) -> list[str]:
         """Return speed and bound, and the time left if ``ends`` is true, as far as they are known."""
@@ -153,21 +152,29 @@ class Lines:
         done = 0 if step is None else step.runs_done
         return 0 if self._plan is None else max(self._plan.runs - done, 0)
 
-    def _announce_if_long(self, left: int) -> None:
+    def _predict(self, now: float, done: int, left: int) -> None:
+        """Announce a long audit by the runs since the first report, so that the start of processes is not counted."""
+        if self._first is None:
+            self._first = now, done
+        seconds, runs = now - self._first[0], done - self._first[1]
+        if seconds >= MEASURED_SECONDS and runs > 0:
+            self._announce_if_long(left, runs / seconds)
+
+    def _announce_if_long(self, left: int, rate: float) -> None:
         """Say once how long this number of runs takes, if it is long, and which number of runs takes a minute."""
         plan = self._plan
-        if self._announced or plan is None or left / self._rate <= LONG_SECONDS:
+        if self._announced or plan is None or left / rate <= LONG_SECONDS:
             return
         self._announced = True
         runs, which = (plan.runs, "") if left > 0.9 * plan.runs else (left, "the remaining ")
-        sentence = f"{self._name}: {which}{runs:,} runs would take about {in_words(runs / self._rate)}"
+        sentence = f"{self._name}: {which}{runs:,} runs would take about {in_words(runs / rate)}"
         if plan.least_runs is not None:
-            quick, workers = _rounded(60.0 * self._rate), 1
+            quick, workers = _rounded(60.0 * rate), 1
             if quick <= FEW_RUNS:  # these are made by one worker
                 workers = plan.workers
-                quick = _rounded(60.0 * self._rate / workers)
+                quick = _rounded(60.0 * rate / workers)
             quick = max(quick, plan.least_runs)
-            sentence += f"; {self._given[4]}{quick} would take about {in_words(quick * workers / self._rate)}"
+            sentence += f"; {self._given[4]}{quick} would take about {in_words(quick * workers / rate)}"
         self.say(f"{sentence}.")
 
     def _print(self, sentence: str) -> None:
