@@ -35,8 +35,8 @@ def parameters():
 @pytest.mark.parametrize("case", [*parameters()])
 def test_the_bound_is_not_below_the_loss(case):
     found = bound_above(case.function, (case.x, case.x_prime), claim=case.claim, runs=300, seed=1, n_jobs=1)
-    # a larger delta leaves out draws on which the loss may be larger, and any delta those on which it is unbounded
-    if found.delta < 1e-8 and (case.exact < math.inf or not found.delta):
+    # a larger delta leaves out draws on which the loss may be larger; in Poisson noise, these are the rarest numbers
+    if found.delta < 1e-8 and not (found.delta and case.name == "Poisson noise"):
         assert found.upper_bound >= case.exact * (1.0 - 1e-6), found
     if not case.is_incorrect and case.name not in LOOSE:
         assert found.upper_bound <= case.exact * 1.02 + 1e-6, found
