@@ -17,12 +17,10 @@ from epsaudit.tools.tracing.listening import np
 from epsaudit.tools.tracing.recorder import Recorder
 from epsaudit.tools.tracing.replacement import replace_samplers
 from epsaudit.tools.tracing.replay import record_and_replay
-from epsaudit.tools.tracing.runs import RAISES, Call, run_once
+from epsaudit.tools.tracing.runs import RAISES, Call, only_returns_none, run_once
 
 NOTHING = {RAISES: None, "": None}
 """The parts of an output that is None."""
-RUNS_OF_NONE = 64
-"""[chosen] Further runs of a function that returned None on both datasets, as many as an audit of few runs makes."""
 
 
 def trace_all(answers: Any, call: Call, pairs: Any, discrete: Any = None, **settings: Any) -> None:
@@ -72,8 +70,11 @@ def _returns_nothing(call: Call, pair: Any, trace: Any, seed: int) -> bool:
     if states or any(trace[side]["leaves"] != NOTHING for side in ("outcome", "outcome_prime")):
         return False
     both = [pickle.dumps(one, -1) for one in pair]
-    runs = (run_once(call, both[number % 2], Recorder(None, ()), seed + 1 + number) for number in range(RUNS_OF_NONE))
-    return all(one["leaves"] == NOTHING for one in runs)
+
+    def returns_none(side: int, number: int) -> bool:
+        return bool(run_once(call, both[side], Recorder(None, ()), seed + 1 + number)["leaves"] == NOTHING)
+
+    return only_returns_none(returns_none)
 
 
 def _repeats_first_run(call: Call, data: bytes, first: Any) -> bool:

@@ -9,6 +9,7 @@ import contextlib
 import pickle
 import random
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from typing import Any, Callable  # noqa: UP035  # the alias below is evaluated, and Python 3.8 may run this
@@ -21,6 +22,11 @@ from epsaudit.tools.tracing.replacement import replace_names, traced_generator
 
 RAISES = ".exception"
 """Name of the part of an outcome that says which exception was raised."""
+RUNS_OF_NONE = 500
+"""[formula] Further runs on each dataset of a function that returned None: one that returns something in one run of 100
+is taken for one that returns nothing with probability 5e-5 at most."""
+SECONDS_OF_NONE = 30.0
+"""[chosen] Seconds after which no more of these runs are made, so that the message about a slow function comes soon."""
 Call = Callable[[Any, Any, int], Any]
 """A call of the audited function with a dataset, a generator (None without numpy), and a seed."""
 
@@ -101,6 +107,24 @@ def running(listener: Listener, seed: int, watches: bool) -> Iterator[tuple[Any,
     finally:
         sys.setprofile(None)
         Listener.current = outer
+
+
+def only_returns_none(returns_none: Callable[[int, int], bool]) -> bool:
+    """Return whether further runs of a function that returned None return None as well.
+
+    Parameters
+    ----------
+    returns_none : callable
+        Runs the function on the dataset 0 or 1, its first argument, and returns whether it returned None. The second
+        argument is the number of the run.
+    """
+    started = time.monotonic()
+    for number in range(RUNS_OF_NONE):
+        if not (returns_none(0, number) and returns_none(1, number)):
+            return False
+        if time.monotonic() - started > SECONDS_OF_NONE:
+            break
+    return True
 
 
 def places_of(error: BaseException) -> list[tuple[str, int, str]]:

@@ -50,15 +50,12 @@ from epsaudit.tools.tracing.alignment.time_limit import TimeLimit
 from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds
 from epsaudit.tools.tracing.primitives import UNIFORM
 from epsaudit.tools.tracing.process import call_of
-from epsaudit.tools.tracing.runs import Call
+from epsaudit.tools.tracing.runs import Call, only_returns_none
 
 TRAINING_RUNS = 200
 """[measured] Training runs in each direction, at most a fifth of all runs."""
 CHECKED_REPEATS = 2
 """[formula] Runs that are repeated with the same draws and another seed, to see randomness that is not recorded."""
-RUNS_OF_NONE = 500
-"""[formula] Further runs on each dataset of a function that returned None: one that returns something in one run of 100
-is taken for one that returns nothing with probability 5e-5 at most."""
 MAX_LEFT_OUT = 0.5
 """[chosen] Largest probability that a bound may leave out; beyond it there is no bound, and the reason is reported."""
 CHUNK = 1_000
@@ -425,9 +422,13 @@ class PairBound:
 
     def _returns_nothing(self) -> bool:
         """Return whether many further runs return None on both datasets."""
-        seeds = range(self.seed, self.seed + RUNS_OF_NONE)
         both = self.pair.x, self.pair.x_prime
-        return all(runner(self.call, one, seed)(GenuineRun(seed)).output is None for seed in seeds for one in both)
+
+        def returns_none(side: int, number: int) -> bool:
+            seed = self.seed + number
+            return runner(self.call, both[side], seed)(GenuineRun(seed)).output is None
+
+        return only_returns_none(returns_none)
 
     def _check_repeats(self) -> None:
         """Raise `Parted` if draws are not random, or if anything but draws decides what a run does."""
