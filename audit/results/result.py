@@ -37,7 +37,7 @@ rounding, and would be rounded up to 1.001 instead of 1.000."""
 ROW_COLUMNS = (
     *("mechanism", "claim", "parameter", "proven", "exact", "lower_bound", "epsilon_lower", "delta_lower"),
     *("confidence", "trials", "training_runs", "certificate", "witness", "pair", "verdict", "expected", "seed"),
-    "reproducible",
+    *("reproducible", "upper_bound", "upper_delta"),
 )
 
 
@@ -186,6 +186,8 @@ class Result(ABC):
         """Return the row of this result in tables, CSV files and `to_frame`, with the same columns for all kinds."""
         said = {"claim": str(self.claim), "parameter": self.claim.symbol, "trials": self.total_runs}
         said |= {"certificate": self.describe_method(), "witness": self.describe_event()}
+        end = getattr(self, "upper", None)
+        said |= {"upper_bound": end and end.value, "upper_delta": end and end.delta}
         return {name: said[name] if name in said else getattr(self, name, None) for name in ROW_COLUMNS}
 
     def to_frame(self) -> pd.DataFrame:

@@ -1,8 +1,11 @@
 """A result with an upper bound: reports show an interval, and files store it beside what the counts certify."""
 
+import csv
 import dataclasses
+import io
 import json
 
+import numpy as np
 import pytest
 
 from epsaudit import AuditError, AuditResult, PureDP, audit, bound_above
@@ -47,6 +50,51 @@ def test_the_page_shows_the_interval(result, found):
 
     assert "epsilon in [0.9111, 1.000]" in render([result.with_upper_bound(found)], 0.95)
     assert "<dt>interval</dt>" not in render([result], 0.95)
+
+
+def test_csv_has_both_ends_in_full_precision(result, found):
+    ending = dataclasses.replace(found, upper_bound=1.0 + 2**-40, delta=4e-4)
+    rows = list(csv.DictReader(io.StringIO(tables.to_csv([result.with_upper_bound(ending).row(), result.row()]))))
+    assert [(float(rows[0][name])) for name in ("lower_bound", "upper_bound", "upper_delta")] == [
+        result.lower_bound,
+        1.0 + 2**-40,
+        4e-4,
+    ]
+    assert rows[1]["upper_bound"] == rows[1]["upper_delta"] == ""
+
+
+@pytest.mark.parametrize("end", [1.0, 1.5])
+def test_figures_end_the_interval_at_the_upper_bound(result, found, end):
+    pytest.importorskip("matplotlib")
+    from epsaudit.tools.reporting import figures
+
+    def line_beside(one):
+        axes = figures.plot_certified_against_proven([one], 0.95).axes[0]
+        return axes.lines[0].get_xdata()[-1] / axes.get_xlim()[1], axes.get_legend_handles_labels()[1]
+
+    two_sided = result.with_upper_bound(dataclasses.replace(found, upper_bound=end))
+    width, labels = line_beside(two_sided)
+    assert width == pytest.approx(1.0 / 1.15)
+    assert "upper bound (alignment)" in labels
+    width, labels = line_beside(result)
+    assert width == 1.0
+    assert "upper bound (alignment)" not in labels
+
+
+def test_the_profile_shows_what_the_upper_bound_allows(result, found):
+    """Half of the claim: at epsilon 0 the profile of 0.5-DP and the probability that the bound leaves out."""
+    pytest.importorskip("matplotlib")
+    from epsaudit.tools.reporting import figures
+
+    both = result.with_upper_bound(dataclasses.replace(found, upper_bound=0.5, delta=0.01))
+    lines = {line.get_label(): line for line in figures.plot_privacy_profile(both).axes[0].lines}
+    epsilons, deltas = lines["at most (alignment)"].get_data()
+    assert epsilons[0] == 0.0
+    assert deltas[0] == pytest.approx(np.tanh(0.25) + 0.01)
+    assert deltas[-1] == pytest.approx(0.01)
+    assert "at most (alignment)" not in str(
+        [line.get_label() for line in figures.plot_privacy_profile(result).axes[0].lines]
+    )
 
 
 def test_a_bound_from_runs_says_what_it_leaves_out(result, found):

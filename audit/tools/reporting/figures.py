@@ -59,6 +59,7 @@ MIN_DELTA = 1e-9
 """Smallest possible lower end of a logarithmic axis for delta."""
 CLAIMED: dict[str, Any] = {"color": BLUE, "linestyle": "--"}
 EXACT: dict[str, Any] = {"color": "black", "linestyle": ":", "label": "exact for the pair"}
+UPPER_END: dict[str, Any] = {"linestyle": "none", "marker": "$]$", "markersize": 7}
 EXCLUDED: dict[str, Any] = {"facecolor": "0.9", "edgecolor": "0.75", "hatch": "////", "linewidth": 0.0}
 
 
@@ -108,19 +109,21 @@ def render(figure: Figure, kind: str) -> bytes:
 
 
 class ClaimShare(NamedTuple):
-    """The certified bound and the exact value of a result, divided by the claimed value.
+    """The bounds and the exact value of a result, divided by the claimed value.
 
-    If the claimed epsilon is 0, both are values of delta, and the name says so.
+    If the claimed epsilon is 0, they are values of delta, and the name says so. ``upper`` is the upper bound that an
+    alignment of the noise shows, or None.
     """
 
     result: Result
     bound: float
     exact: float | None
     name: str
+    upper: float | None = None
 
 
 def share_of_claim(result: Result) -> ClaimShare:
-    """Divide the certified bound and the exact value of a result by the claimed value.
+    """Divide the bounds and the exact value of a result by the claimed value.
 
     If the claimed value is 0, every positive bound is infinitely many times the claim.
     """
@@ -128,8 +131,10 @@ def share_of_claim(result: Result) -> ClaimShare:
     delta_lower = getattr(result, "delta_lower", None)  # sequential audits have none
     if proven == 0.0 and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0 and delta_lower is not None:
         return ClaimShare(result, delta_lower / result.claim.delta, None, f"{name} (in δ)")
-    bound, exact = (value and (value / proven if proven else math.inf) for value in (result.lower_bound, result.exact))
-    return ClaimShare(result, bound or 0.0, exact, name)
+    end = getattr(result, "upper", None)
+    values = result.lower_bound, result.exact, None if end is None else end.value
+    bound, exact, upper = (value and (value / proven if proven else math.inf) for value in values)
+    return ClaimShare(result, bound or 0.0, exact, name, upper)
 
 
 @styled()
@@ -149,8 +154,9 @@ def plot_result(result: Result) -> Figure:
 def plot_certified_against_proven(
     results: Sequence[Result], family_confidence: float, audits: int | None = None
 ) -> Figure:
-    """Draw each result as a share of its claim: the certified bound, the one-sided interval and the exact value.
+    """Draw each result as a share of its claim: the certified bound, the interval above it and the exact value.
 
+    The interval ends at the upper bound that an alignment shows, if there is one, and otherwise nowhere.
     ``family_confidence`` and ``audits`` are explained in `epsaudit.tools.reporting.tables.caption`.
 
     Results that are consistent with their claim have a linear axis, and results that violate it a logarithmic one.
@@ -170,7 +176,8 @@ def plot_certified_against_proven(
     for place, (panels, most) in enumerate(zip(rows, tallest, strict=True)):
         for axes, panel in zip(grid[place].subgridspec(1, len(panels)).subplots(squeeze=False)[0], panels, strict=True):
             beside = [share for other in panels for share in other]
-            greatest = max([1.0, *(share.bound for share in beside if math.isfinite(share.bound))])
+            ends = (end for share in beside for end in (share.bound, share.upper or 0.0))
+            greatest = max([1.0, *filter(math.isfinite, ends)])
             left, right = 0.0, 1.15 * greatest
             if panel and panel[0].result.violates_claim:
                 left, right = 0.8, 1.5 * max(2.0, greatest)
@@ -193,10 +200,12 @@ def plot_certified_against_proven(
 
 
 def draw_row(axes: Axes, height: float, share: ClaimShare, right: float) -> None:
-    """Draw one result: its bound, the interval from the bound to the right end of the axis, and the exact value."""
+    """Draw one result: its bound, the interval to the upper bound or to the end of the axis, and the exact value."""
     colour, marker = STYLE[share.result.verdict]
-    bound = min(share.bound, right)
-    axes.plot([bound, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
+    bound, end = min(share.bound, right), right if share.upper is None else min(share.upper, right)
+    axes.plot([bound, end], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
+    if share.upper is not None:
+        axes.plot(end, height, color=colour, **UPPER_END)
     axes.plot(bound, height, marker=marker, color=colour, linestyle="none", clip_on=False)
     if share.exact is not None and share.exact <= right:
         axes.plot(share.exact, height, marker="|", markersize=8, markeredgewidth=1.4, color="black")
@@ -215,6 +224,8 @@ def add_legend_entries(axes: Axes, shown: Sequence[ClaimShare]) -> None:
         axes.plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
     if ">" in marks:
         axes.plot([], [], marker=">", color="black", linestyle="none", label=f"exact: infinite{beyond}")
+    if any(share.upper is not None for share in shown):
+        axes.plot([], [], color="black", label="upper bound (alignment)", **UPPER_END)
     axes.plot([], [], label="proven", **PROVEN)
 
 
@@ -279,7 +290,10 @@ def plot_trade_off(result: AuditResult, exact: Any = None) -> Figure:
 
 @styled()
 def plot_privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
-    """Draw the privacy profile of the claim, the excluded region and, if ``exact`` is given, that of the pair."""
+    """Draw the privacy profile of the claim, the excluded region and, if ``exact`` is given, that of the pair.
+
+    If the result has an upper bound, the profile that it allows is drawn as well.
+    """
     figure = new_figure(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
     point, corners = result.point, certified_polygon(result)[1:-1]
@@ -288,9 +302,11 @@ def plot_privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
     even = np.linspace(0.0, max(1.6 * point[0], 1.3 * root, 0.5), 121)
     epsilons = np.union1d(even, root * (1.0 - KINK_OFFSETS))  # a denser grid where the excluded region ends
     sparse = even[::3]
-    if result.claim.claimed_point is not None:  # the profiles of other claims are smooth
-        bend = result.claim.claimed_point[0]
-        sparse = np.union1d(sparse, bend * np.concatenate([[1.0], 1.0 - KINK_OFFSETS, 1.0 + KINK_OFFSETS]))
+    above = None if result.upper is None else result.claim.with_parameter(result.upper.value)
+    for claim in filter(None, (result.claim, above)):
+        if claim.claimed_point is not None:  # the profiles of other claims are smooth
+            bend = claim.claimed_point[0]
+            sparse = np.union1d(sparse, bend * np.concatenate([[1.0], 1.0 - KINK_OFFSETS, 1.0 + KINK_OFFSETS]))
     claimed = np.array([result.claim.profile(float(epsilon)) for epsilon in sparse])
     shown = certified_profile(result, epsilons)
     in_logs = bool(np.any((claimed > 0.0) & (claimed < 1e-3)))
@@ -302,6 +318,9 @@ def plot_privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
     else:
         axes.plot([], [], linestyle="none", label=f"nothing excluded at {level}")
     axes.plot(sparse, np.maximum(claimed, floor), label=f"claimed: {result.claim}", **CLAIMED)
+    if result.upper is not None and above is not None:
+        most = [max(above.profile(float(epsilon)) + result.upper.delta, floor) for epsilon in sparse]
+        axes.plot(sparse, most, color=GREEN, linestyle="-", label="at most (alignment)")
     if exact is not None:
         axes.plot(sparse, [max(exact.delta(float(epsilon)), floor) for epsilon in sparse], **EXACT)
     if not in_logs or point[1] > floor:
