@@ -172,7 +172,7 @@ SMALL = (
 )
 
 
-@pytest.mark.parametrize("events", SMALL)
+@pytest.mark.parametrize("events", [SMALL[0], pytest.param(SMALL[1], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["dp-accounting PLD", "dp-accounting RDP"])
 def test_dp_accounting_is_not_flagged(name, events):
     accountant = ACCOUNTANTS[name]()

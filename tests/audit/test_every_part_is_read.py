@@ -138,8 +138,14 @@ ONE_NOISE = {
 }  # fmt: skip
 
 
+DAILY_FORMS = ("mapping", "frame", "JSON", "two of 20 coordinates")
+"""Forms of the daily tests; the weekly tests use all."""
+
+
 @pytest.mark.parametrize("audited", [audit, pytest.param(audit_sequentially, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("form", ONE_NOISE)
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, marks=() if form in DAILY_FORMS else pytest.mark.slow) for form in ONE_NOISE]
+)
 def test_two_numbers_with_one_wide_noise_are_subtracted(form, audited):
     """Each number alone is 0.001-DP, but their difference reveals d.
 

@@ -22,12 +22,17 @@ def exact(function, claim=PureDP(0.1), pair=PAIR):  # noqa: B008  # claims are f
     return trace(function, pair, claim=claim).exact
 
 
-@pytest.mark.parametrize("name", plumbing_traces.CASES)
+DAILY = list(plumbing_traces.CASES)[::2]
+"""Functions of the daily tests; the weekly tests use all."""
+NAMES = [pytest.param(name, marks=() if name in DAILY else pytest.mark.slow) for name in plumbing_traces.CASES]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_functions_whose_output_loses_less_than_a_component_are_not_refuted(name):
     assert plumbing_traces.verdict(name, False, CONFIDENCE, 0) == "consistent"
 
 
-@pytest.mark.parametrize("name", plumbing_traces.CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_their_leaky_twins_are_refuted(name):
     assert plumbing_traces.verdict(name, True, CONFIDENCE, 0) == "violated"
 

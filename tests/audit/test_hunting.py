@@ -687,7 +687,7 @@ def randomised(rows, seed): return (random.Random(seed).random() < 0.73) == (len
     ("function", "refuted"),
     [
         ("raises_on_one", True),
-        ("tells_the_parity", True),
+        pytest.param("tells_the_parity", True, marks=pytest.mark.slow),
         pytest.param("raises_by_chance", False, marks=pytest.mark.slow),
         ("randomised", False),
     ],
@@ -834,7 +834,7 @@ def test_a_law_survives_an_interruption(tmp_path):
     assert again.refuted
 
 
-@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("keeps", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_bets_certify_where_there_is_no_time_for_an_event(keeps, tmp_path, monkeypatch):
     """Of noise drawn once a process, all runs of one tell x from x', and those of another do so elsewhere.
 

@@ -62,8 +62,8 @@ class TestPairs:
     def test_the_rarer_and_larger_loss_is_found(self):
         # the first round sees the rare event some 160 times against 60; losses are 0.956 and 0.601
         # found by 39 of 40 seeds, and by 37 where a rival pair's bound is lowered as the chosen one's is
-        found = [(PLAIN, RARE)[chosen((PLAIN, RARE), seed).pair] for seed in range(8)]
-        assert found.count(RARE) >= 7
+        found = [(PLAIN, RARE)[chosen((PLAIN, RARE), seed).pair] for seed in range(4)]
+        assert found.count(RARE) >= 3
 
     def test_a_clear_winner_is_not_validated(self):
         assert all(chosen((PLAIN, LOUD), seed).runs == 100_000 for seed in range(5))

@@ -167,7 +167,7 @@ def labelled_delta(law, law_prime, epsilon):
     return total
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_ptr_with_a_way_out_holds_on_all_neighbours_and_with_the_local_sensitivity_does_not(size):
     """Theorem 10: delta / 2 is enough, whether or not the output says which noise it has."""
     datasets = list(itertools.combinations_with_replacement(GRID_STABILITY, size))
@@ -502,7 +502,7 @@ def test_the_law_of_a_discrete_ratio_is_the_sum_over_both_counts(counts, scale):
         assert np.mean(draws == ratio) == pytest.approx(common[ratio], abs=5.0 * math.sqrt(common[ratio] / 20_000))
 
 
-@pytest.mark.parametrize("epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 1.0, 2.0])
+@pytest.mark.parametrize("epsilon", [*(pytest.param(one, marks=pytest.mark.slow) for one in (0.5, 1.0)), 2.0])
 def test_discrete_ratios_keep_their_claim_on_small_neighbours_and_steps_of_1_over_b_do_not(epsilon):
     sound, broken = DiscreteCountsRatio(epsilon), RatioOnItsGrid(epsilon)
     for ones, zeros in itertools.product(range(3), range(1, 3)):
