@@ -94,6 +94,28 @@ def choice_seeded_by_data(d, rng):
     return int(np.random.default_rng(d).choice(1000))
 
 
+def seeded_by_a_released_number(d, rng):
+    """Whoever sees the first number knows the noise of the second one."""
+    first = d + rng.laplace()
+    return [first, d + np.random.default_rng(int(1e6 * abs(first))).laplace()]
+
+
+def coin_seeded_by_a_released_number(d, rng):
+    first = d + rng.laplace()
+    return [first, d ^ (random.Random(int(1e6 * abs(first))).random() < 0.5)]
+
+
+def global_generator_seeded_by_a_released_number(d, rng):
+    first = d + rng.laplace()
+    np.random.seed(int(1e6 * abs(first)))  # noqa: NPY002
+    return [first, d + np.random.laplace()]  # noqa: NPY002
+
+
+def returns_its_seed(d, rng):
+    seed = int(rng.integers(2**31))
+    return [seed, d + np.random.default_rng(seed).laplace()]
+
+
 def noise_of_one_seed(d, seed):
     """The second number is 2 (first - d) + d."""
     first, second = (np.random.default_rng(seed).laplace(scale=scale) for scale in (1.0, 2.0))
@@ -193,6 +215,8 @@ class TestNoBoundIsBelowTheLoss:
         [
             *(log_normal, two_normal, seeded_by_data, choice_seeded_by_data, keeps_its_answer, even_numbers),
             *(noise_of_one_seed, normal_and_laplace_of_one_seed, coins_of_one_seed, choices_of_one_seed),
+            *(seeded_by_a_released_number, global_generator_seeded_by_a_released_number),
+            *(coin_seeded_by_a_released_number, returns_its_seed),
         ],
         ids=lambda one: one.__name__,
     )
@@ -255,8 +279,10 @@ class TestSameSeedsAreNoFalseAlarm:
             lambda d, rng: [d + rng.laplace(), int(rng.choice(2)), rng.normal(), rng.random() < 0.5, rng.laplace()],
             lambda d, seed: d + np.random.default_rng(seed).laplace() + np.random.default_rng([seed, 1]).laplace(),
             lambda d, rng: [rng.laplace(size=0).tolist(), d + rng.laplace(), int(rng.integers(1)), rng.laplace()],
+            lambda d, rng: [rng.laplace(), d + rng.spawn(1)[0].laplace()],
+            lambda d: d + np.random.default_rng().laplace(),
         ],
-        ids=["one generator", "two seeds", "draws that use no random numbers"],
+        ids=["one generator", "two seeds", "draws that use no random numbers", "spawned", "of the system"],
     )
     def test_bounds_are_as_before(self, function):
         assert upper(function, 0, 1).upper_bound == pytest.approx(1.0)

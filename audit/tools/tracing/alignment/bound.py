@@ -337,7 +337,7 @@ class PairBound:
         both = self.pair.x, self.pair.x_prime
         self.known_exceptions: set[str] = set()
         self.returned_none = True  # until `_check_repeats` sees another output
-        settings: dict[str, Any] = {"seed": self.seed, "known_exceptions": self.known_exceptions}
+        settings: dict[str, Any] = {"seed": self.seed + GENUINE_RUNS, "known_exceptions": self.known_exceptions}
         self.watched = [runner(self.call, one, look_for_samplers=True, **settings) for one in both]
         self.sides = [Side(runner(self.call, one, **settings)) for one in both]
         self.directions = [(self.sides[0], self.sides[1]), (self.sides[1], self.sides[0])]

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import pickle
-import random
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +17,7 @@ import numpy as np
 
 from epsaudit import serve
 from epsaudit.tools.tracing.alignment.discrete import discrete_law, index_law
+from epsaudit.tools.tracing.alignment.generators import advance, state_of
 from epsaudit.tools.tracing.alignment.library_calls import Additive, PostProcessed, Selected, known_call
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner, copied, is_object, noise_law
 from epsaudit.tools.tracing.alignment.tracked import TrackedNumber
@@ -34,8 +33,6 @@ FEW_ROUNDINGS = 2.0**-48
 """[formula] Relative rounding error of sixteen operations on floats."""
 WATCHED_RUNS = 4
 """[chosen] Genuine runs in which the states of generators are stored, which takes longer than most draws."""
-KINDS_OF_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
-"""Generators whose state can be read. Those of the operating system have none."""
 NUMBER_IN_TEXT = re.compile(r"[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?")
 """A decimal number without its sign."""
 
@@ -148,35 +145,6 @@ class GenuineRun(Listener):
         self.output = output
 
 
-def generator_of(make: Any) -> Any:
-    """Return the generator of numpy or of the module random on which a sampler is called, or None."""
-    if isinstance(make, functools.partial) and make.func is advance:
-        make = make.args[0]
-    if not isinstance(make, functools.partial):
-        return None
-    owners = (getattr(make.func, "__self__", None), *make.args[:1])
-    known = (one for one in owners if isinstance(one, KINDS_OF_GENERATORS) and not isinstance(one, random.SystemRandom))
-    return next(known, None)
-
-
-def state_of(make: Any) -> int | None:
-    """Return a hash of the state of a sampler's generator, or None if it has no known generator with a state."""
-    owner = generator_of(make)
-    if owner is None:
-        return None
-    if isinstance(owner, random.Random):
-        return hash(owner.getstate())
-    state = owner.bit_generator.state if isinstance(owner, np.random.Generator) else owner.get_state(legacy=False)
-    return hash(pickle.dumps(state, -1))
-
-
-def advance(make: Any) -> None:
-    """Draw a number from a sampler's generator that nobody uses, so that its state changes."""
-    owner = generator_of(make)
-    if owner is not None:
-        owner.random()
-
-
 def numbers_of(answer: Any) -> list[float]:
     """Return the numbers of an answer in their order, as `AlignmentRun.kept` tracks them."""
     if isinstance(answer, (list, tuple)):
@@ -224,12 +192,18 @@ def require_no_memory(first: GenuineRun, again: GenuineRun) -> None:
 def require_same_output(genuine: GenuineRun, run: Runner) -> bool:
     """Raise `Parted` if a tracked run with the same draws returns something else than the genuine run.
 
-    Return whether both outputs are the same but for the rounding of a few operations.
+    It is also raised if a draw begins at the same state in both runs, although their seeds differ: then an earlier draw
+    is the seed of its generator, and whoever sees that draw knows this one. ``run`` must have another seed than the
+    genuine run. Return whether both outputs are the same but for the rounding of a few operations.
     """
     given: dict[str, Any] = {"values": genuine.values, "outcomes": genuine.outcomes, "answers": genuine.answers}
-    output = run(AlignmentRun(0, **given)).output
-    if not same_values(genuine.output, output):
+    tracked = run(AlignmentRun(0, **given, watches_generators=genuine.watches_generators))
+    if not same_values(genuine.output, tracked.output):
         raise Parted("the function treats recorded draws differently from ordinary numbers")
+    both = zip(genuine.states, tracked.states)  # noqa: B905  # strict since 3.10
+    if any(one == its is not None for one, its in both):
+        raise Parted("a generator gets its seed from an earlier draw; use the same generator, or spawn another from it")
+    output = tracked.output
     return same_values(genuine.output, output, FEW_ROUNDINGS, 0.0)
 
 

@@ -47,7 +47,7 @@ def discrete_pair(call: Call, both: tuple[bytes, bytes], seed: int) -> dict[str,
         for data in both:
             genuine = [execute(call, data, GenuineRun(seed + one, True), seed + one) for one in range(ORDINARY_RUNS)]
             require_random_draws(genuine)
-            run: Runner = functools.partial(_executed, call, data, seed)
+            run: Runner = functools.partial(_executed, call, data, seed + ORDINARY_RUNS)
             for one in genuine:
                 require_same_output(one, run)
             rare = list[float]()

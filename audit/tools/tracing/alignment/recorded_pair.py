@@ -159,7 +159,7 @@ def _check(call: Call, data: bytes, seed: int) -> str | None:
         with _exceptions(watches=number == 0) as raised:
             genuine.append(execute(call, data, GenuineRun(seed + number, True), seed + number))
         with _exceptions(watches=number == 0) as raised_again:
-            is_same = require_same_output(genuine[-1], lambda run: execute(call, data, run, seed))
+            is_same = require_same_output(genuine[-1], lambda run: execute(call, data, run, seed + ORDINARY_RUNS))
         if raised != raised_again:
             doubt = "tracked numbers raise other exceptions than ordinary numbers"
         if not is_same:

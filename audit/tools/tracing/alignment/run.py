@@ -15,6 +15,7 @@ import numpy as np
 
 from epsaudit import serve
 from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, discrete_law, geometric_law, index_law
+from epsaudit.tools.tracing.alignment.generators import state_of
 from epsaudit.tools.tracing.alignment.library_calls import (
     Additive,
     PostProcessed,
@@ -131,6 +132,8 @@ class AlignmentRun(Listener):
         Whether to store the places of draws and events: the calls that led to them.
     list_whole_numbers : bool
         Whether geometric draws are discrete draws with a list of outcomes, and not noise that may be shifted.
+    watches_generators : bool
+        Whether to store the state of the generator of each draw, as `GenuineRun` does.
     """
 
     profiles = False
@@ -148,12 +151,16 @@ class AlignmentRun(Listener):
         outcomes: Sequence[Any] | None = None,
         answers: Sequence[Any] | None = None,
         list_whole_numbers: bool = False,
+        watches_generators: bool = False,
     ) -> None:
         super().__init__()
         self.seed, self.rng = seed, np.random.default_rng(seed)
         self.first, self.forced, self.flip, self.sites = first, forced, flip, sites
         self.values = values if values is not None or first is None else [one.value for one in first.draws]
         self.outcomes, self.answers, self.list_whole_numbers = outcomes, answers, list_whole_numbers
+        self.watches_generators = watches_generators
+        self.states: list[int | None] = []
+        """For each draw a hash of the state of its generator, or None if the generator is unknown."""
         self.draws: list[Draw] = []
         self.draw_sites: list[Stack] = []
         """The place of each draw, if places were asked for."""
@@ -304,6 +311,7 @@ class AlignmentRun(Listener):
         """Answer a sampler; called by the functions that `epsaudit.tools.tracing.replacement` installs."""
         centre, states, fixed = fields
         self.n_calls += 1
+        self._note_state(make)
         if {*fixed} - {"scale", "size"}:
             self.doubt = f"{name} is called with further arguments"
         if states["law"] in FOLLOWED and not {*fixed} <= KNOWN_ARGUMENTS:
@@ -328,11 +336,18 @@ class AlignmentRun(Listener):
             cells = cells * (high - low) + low
         return track(cells)
 
+    def _note_state(self, make: Any) -> None:
+        """Store the state of a sampler's generator, if states were asked for."""
+        if self.watches_generators:
+            with paused():
+                self.states.append(state_of(make))
+
     def answer(self, kind: str, name: str, make: Any, *_: Any, states: Any = None, **__: Any) -> Any:
         """Answer a call that is no sampler of numbers: a choice from a population, or a counting function."""
         if kind == "count" and self.sites:
             self.counts.append(Count(name, states["values"], self.site()))
         if kind == "sample":
+            self._note_state(make)
             with paused():
                 law, take = index_law(name, make)
             return take(copied(self.choose(law)))
