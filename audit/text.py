@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ", "advantage": "advantage"}  # the parameters of claims in reports
 COLOURS = {"consistent": "#0072B2", "violated": "#D55E00"}
 
-_NUMBER = re.compile(r"[-+](\d+\.?\d*([eE][-+]?\d+)?|inf|nan)")
+_SIGNED_NUMBER = re.compile(r"[-+](\d+\.?\d*([eE][-+]?\d+)?|inf|nan)")
 _GREEK = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "η": "eta", "θ": "theta",
     "κ": "kappa", "λ": "lambda", "µ": "mu", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho",
@@ -104,7 +104,7 @@ def csv_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")
-    return f"'{text}" if text.startswith(tuple("=+-@|\t\n")) and not _NUMBER.fullmatch(text) else text
+    return f"'{text}" if text.startswith(tuple("=+-@|\t\n")) and not _SIGNED_NUMBER.fullmatch(text) else text
 
 
 def notebook(sentence: str, lines: Sequence[tuple[str, str]], verdict: str) -> str:

@@ -21,7 +21,7 @@ from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
 from epsaudit.tools.reporting.figures import ONE_COLUMN, STYLE, new_figure, place_legend_below, styled
-from epsaudit.tools.reporting.tables import Column, print_table
+from epsaudit.tools.reporting.tables import TableColumn, print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,14 +38,14 @@ CLAIM = PureDP(0.3)
 SHARE = 0.8
 """A box has to be refuted if this share of the expert's bound exceeds the claim."""
 COLUMNS = (
-    Column("name", "black box"),
-    Column("kind", "output"),
-    Column("leaks", "leaks"),
-    Column("oracle", "expert's bound", "number"),
-    Column("bound", "certified", "number"),
-    Column("verdict", "verdict"),
+    TableColumn("name", "black box"),
+    TableColumn("kind", "output"),
+    TableColumn("leaks", "leaks"),
+    TableColumn("oracle", "expert's bound", "number"),
+    TableColumn("bound", "certified", "number"),
+    TableColumn("verdict", "verdict"),
 )
-SECONDS = Column("seconds", "processor seconds", "number")
+SECONDS = TableColumn("seconds", "processor seconds", "number")
 
 
 def runs_of(box: Box) -> int:

@@ -75,7 +75,7 @@ def bisect(
     """Search the versions of a library for those that are affected, and print the result."""
     from epsaudit.audits.spec import check_n_jobs, check_trials
     from epsaudit.experiments.libraries import bisecting
-    from epsaudit.tools.reporting.tables import Column, print_table
+    from epsaudit.tools.reporting.tables import TableColumn, print_table
 
     affected = _affected_row(library, row)
     if not isinstance(affected, bisecting.Row):
@@ -100,7 +100,7 @@ def bisect(
     if not silent:
         kinds = {"certified": "lower", "runs": "count", "seconds": "count"}
         names = ("version", "verdict", "claim", "certified", "runs", "seconds")
-        columns = [Column(name, name, kinds.get(name, "text")) for name in names]  # type: ignore[arg-type]
+        columns = [TableColumn(name, name, kinds.get(name, "text")) for name in names]  # type: ignore[arg-type]
         print_table(found.rows(), columns, f"{found.package}/{found.label}")
     show = printer(silent)
     for one in found.tried:

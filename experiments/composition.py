@@ -40,22 +40,22 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.text import count, lower, nearest, percent, upper
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 EPSILON, DELTA, CONFIDENCE = 0.1, 1e-6, 0.95
 COPIES = (1, 2, 8, 32, 128)
 PARTS: tuple[Reference, ...] = (RandomisedResponse(EPSILON), Laplace(EPSILON))
 COLUMNS = (
-    Column("mechanism", "mechanism"),
-    Column("copies", "k", "count"),
-    Column("certified", "certified", "lower"),
-    Column("certified by the oracle", "by the oracle", "lower"),
-    Column("exact", "exact", "number", 5),
-    Column("numeric", "numeric", "upper", 5),
-    Column("zcdp", "zCDP", "upper"),
-    Column("advanced", "advanced", "upper"),
-    Column("basic", "basic", "upper"),
-    Column("greatest loss", "P[loss = basic]", "number"),
+    TableColumn("mechanism", "mechanism"),
+    TableColumn("copies", "k", "count"),
+    TableColumn("certified", "certified", "lower"),
+    TableColumn("certified by the oracle", "by the oracle", "lower"),
+    TableColumn("exact", "exact", "number", 5),
+    TableColumn("numeric", "numeric", "upper", 5),
+    TableColumn("zcdp", "zCDP", "upper"),
+    TableColumn("advanced", "advanced", "upper"),
+    TableColumn("basic", "basic", "upper"),
+    TableColumn("greatest loss", "P[loss = basic]", "number"),
 )
 
 

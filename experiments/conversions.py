@@ -38,18 +38,18 @@ from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.text import count, percent
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 CONFIDENCE = 0.95
 EPSILONS = (0.5, 1.0, 2.0)
 ORDERS = (1.5, 2.0, 4.0, 8.0, 16.0)
 COLUMNS = (
-    Column("mechanism", "mechanism"),
-    Column("claim", "claim"),
-    Column("certified", "certified", "lower"),
-    Column("exact", "exact", "number"),
-    Column("proven", "claimed", "number"),
-    Column("verdict", "verdict"),
+    TableColumn("mechanism", "mechanism"),
+    TableColumn("claim", "claim"),
+    TableColumn("certified", "certified", "lower"),
+    TableColumn("exact", "exact", "number"),
+    TableColumn("proven", "claimed", "number"),
+    TableColumn("verdict", "verdict"),
 )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from epsaudit.array_types import Floats
 from epsaudit.audits.fixed import audit
 from epsaudit.claims.conversions import approximate_to_gaussian
 from epsaudit.experiments.data import fair
@@ -24,9 +25,8 @@ from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.means import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
-from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.tukey_mean import TukeyMean
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 from epsaudit.tools.training.dpsgd import clip_rows
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -36,13 +36,13 @@ the noise dominate another."""
 LARGEST = 10.0
 """Clipping radius of the clipped mean, as a multiple of the largest standard deviation times sqrt(d)."""
 COLUMNS = (
-    Column("data", "data"),
-    Column("d", "d", "count"),
-    Column("n", "n", "count"),
-    Column("estimator", "estimator"),
-    Column("error", "error", "number"),
-    Column("refusals", "refusals", "number"),
-    Column("least", "least n", "count"),
+    TableColumn("data", "data"),
+    TableColumn("d", "d", "count"),
+    TableColumn("n", "n", "count"),
+    TableColumn("estimator", "estimator"),
+    TableColumn("error", "error", "number"),
+    TableColumn("refusals", "refusals", "number"),
+    TableColumn("least", "least n", "count"),
 )
 Sampler = Callable[[int, int, np.random.Generator], Floats]
 

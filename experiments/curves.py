@@ -23,7 +23,7 @@ from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
 from epsaudit.text import nearest, percent, upper
 from epsaudit.tools.reporting.figures import certified_profile, plot_privacy_profile, plot_trade_off
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 CONFIDENCE = 0.999
 """At 95 % confidence and seed 0, two of the three sound mechanisms had bounds above the truth, by chance."""
@@ -35,12 +35,12 @@ CASES: dict[str, tuple[Mechanism, Claim | None]] = {
     "gaussian-gdp": (GAUSSIAN, GaussianDP(1.0 / GAUSSIAN.sigma)),
 }
 COLUMNS = (
-    Column("mechanism", "mechanism", "code"),
-    Column("claim", "claim", "formula"),
-    Column("error on x'", "error on x′", "upper"),
-    Column("error on x", "error on x", "upper"),
-    Column("claimed error on x", "claim allows", "number"),
-    Column("verdict", "verdict"),
+    TableColumn("mechanism", "mechanism", "code"),
+    TableColumn("claim", "claim", "formula"),
+    TableColumn("error on x'", "error on x′", "upper"),
+    TableColumn("error on x", "error on x", "upper"),
+    TableColumn("claimed error on x", "claim allows", "number"),
+    TableColumn("verdict", "verdict"),
 )
 
 

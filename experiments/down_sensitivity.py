@@ -50,7 +50,7 @@ from epsaudit.mechanisms.down_sensitivity import (
 from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
 from epsaudit.running.files import write_whole
-from epsaudit.tools.reporting.tables import Column, to_latex
+from epsaudit.tools.reporting.tables import TableColumn, to_latex
 
 FIGURE_1 = (0,) + (1,) * 5 + (2,) * 10 + (3,) * 10 + (4,) * 5 + (5,)
 CONFIDENCE = 0.999
@@ -61,20 +61,20 @@ SIXTEEN = Maximum(range(16))
 PAGES = Total(range(0, 16384, 256))
 Row = dict[str, Any]
 COLUMNS = (
-    Column("mechanism", "mechanism"),
-    Column("outputs", "|Y|", "count"),
-    Column("comparisons", "comparisons", "count"),
-    Column("claimed epsilon", "claimed", "number"),
-    Column("exact epsilon", "exact", "number"),
-    Column("certified epsilon", "certified", "lower"),
+    TableColumn("mechanism", "mechanism"),
+    TableColumn("outputs", "|Y|", "count"),
+    TableColumn("comparisons", "comparisons", "count"),
+    TableColumn("claimed epsilon", "claimed", "number"),
+    TableColumn("exact epsilon", "exact", "number"),
+    TableColumn("certified epsilon", "certified", "lower"),
 )
 PREFIX_COLUMNS = (
-    Column("mechanism", "mechanism"),
-    Column("case", "pair"),
-    Column("claimed epsilon", "claimed", "number"),
-    Column("exact epsilon", "exact", "number"),
-    Column("certified epsilon", "certified", "lower"),
-    Column("exact delta", "exact δ", "number"),
+    TableColumn("mechanism", "mechanism"),
+    TableColumn("case", "pair"),
+    TableColumn("claimed epsilon", "claimed", "number"),
+    TableColumn("exact epsilon", "exact", "number"),
+    TableColumn("certified epsilon", "certified", "lower"),
+    TableColumn("exact delta", "exact δ", "number"),
 )
 
 

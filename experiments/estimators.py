@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, gammaln, ndtri
 
 from epsaudit import ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.array_types import Bools, Floats
 from epsaudit.audits.usual_estimates import posterior_epsilon
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.bounds.one_run import epsilon_bound, parameter_bound
 from epsaudit.experiments import scores as tools
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Generator = np.random.Generator
 Bound = Callable[[Floats, Floats, float, float, Generator], float]
 Limits = Callable[[Any, int, float], tuple[Any, Any]]

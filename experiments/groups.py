@@ -39,7 +39,7 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, renyi_per_group
 from epsaudit.text import count, nearest, percent
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 RHO, RELATIVE, SIZE, DRAWS, CONFIDENCE = 0.005, 0.3, 10_000, 1_000_000, 0.95
 COUNTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
@@ -56,19 +56,19 @@ AUDITED = (0, 10, 30, 100, 300, 1000)
 MECHANISM = GroupCounts(RHO, RELATIVE)
 ASINH = AsinhCounts(RHO, RELATIVE)
 COLUMNS = (
-    Column("count", "x", "count"),
-    *(Column(f"order {order:g}", f"order {order:g}", "number") for order in ORDERS),
-    Column("gaussian", "Gaussian, order 1", "number"),
-    Column("largest ratio", "sup of D/order", "number"),
-    Column("certified order 2", "certified, order 2", "lower", 3),
-    Column("certified rho", "certified ρ", "lower", 3),
-    Column("error", "E|error|", "number"),
-    Column("asinh", "asinh, ρ", "number"),
-    Column("certified asinh", "asinh, certified", "lower", 3),
-    Column("asinh error", "asinh, E|error|", "number"),
-    Column("allowed", "r x", "number"),
-    Column("measured error", "E|error|, measured", "number"),
-    Column("measured asinh error", "asinh, E|error|, measured", "number"),
+    TableColumn("count", "x", "count"),
+    *(TableColumn(f"order {order:g}", f"order {order:g}", "number") for order in ORDERS),
+    TableColumn("gaussian", "Gaussian, order 1", "number"),
+    TableColumn("largest ratio", "sup of D/order", "number"),
+    TableColumn("certified order 2", "certified, order 2", "lower", 3),
+    TableColumn("certified rho", "certified ρ", "lower", 3),
+    TableColumn("error", "E|error|", "number"),
+    TableColumn("asinh", "asinh, ρ", "number"),
+    TableColumn("certified asinh", "asinh, certified", "lower", 3),
+    TableColumn("asinh error", "asinh, E|error|", "number"),
+    TableColumn("allowed", "r x", "number"),
+    TableColumn("measured error", "E|error|, measured", "number"),
+    TableColumn("measured asinh error", "asinh, E|error|, measured", "number"),
 )
 
 

@@ -17,35 +17,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from epsaudit import ApproxDP, Claim, PureDP, audit_holdout
+from epsaudit.array_types import Floats, Ints
 from epsaudit.experiments.small_model import SmallModel
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
 from epsaudit.text import SYMBOLS, nearest
 from epsaudit.tools.holdout import read_tables, score_records
 from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, new_figure, place_legend_below, styled
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 CONFIDENCE, DELTA, SPLITS = 0.95, 1e-5, 3
 BINS = 8
 """[chosen] Number of bins of each column of the noisy marginals. Their edges do not depend on the data."""
 COLUMNS = (
-    Column("kind", "kind"),
-    Column("release", "release"),
-    Column("data", "data"),
-    Column("claim", "claim"),
-    Column("certified", "certified", "lower"),
-    Column("least", "least", "lower"),
-    Column("most", "greatest", "lower"),
-    Column("guessed", "guessed", "number", 3),
-    Column("right", "of these right", "number", 3),
+    TableColumn("kind", "kind"),
+    TableColumn("release", "release"),
+    TableColumn("data", "data"),
+    TableColumn("claim", "claim"),
+    TableColumn("certified", "certified", "lower"),
+    TableColumn("least", "least", "lower"),
+    TableColumn("most", "greatest", "lower"),
+    TableColumn("guessed", "guessed", "number", 3),
+    TableColumn("right", "of these right", "number", 3),
 )
 
 

@@ -22,20 +22,20 @@ from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.releases import DELTA, LibraryRelease, library_releases
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
 from epsaudit.text import nearest
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "holdout-libraries"
 CONFIDENCE = 0.95
 SURVEY, DIGITS = "survey", "digits"
 COLUMNS = (
-    Column("library", "library", "code"),
-    Column("method", "method"),
-    Column("data", "data"),
-    Column("claim", "claim", "formula"),
-    Column("certified", "certified", "lower"),
-    Column("right", "right guesses", "count"),
-    Column("guesses", "guesses", "count"),
-    Column("pairs", "pairs", "count"),
+    TableColumn("library", "library", "code"),
+    TableColumn("method", "method"),
+    TableColumn("data", "data"),
+    TableColumn("claim", "claim", "formula"),
+    TableColumn("certified", "certified", "lower"),
+    TableColumn("right", "right guesses", "count"),
+    TableColumn("guesses", "guesses", "count"),
+    TableColumn("pairs", "pairs", "count"),
 )
 
 

@@ -50,7 +50,7 @@ from epsaudit.tools.hunting.result import Hunt
 from epsaudit.tools.hunting.shrinking import records_of
 from epsaudit.tools.reporting.figures import plot_certified_against_proven
 from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
 
 JOINT_CONFIDENCE = 0.999
@@ -64,15 +64,15 @@ SOUND: dict[str, Any] = {"audits": 2, "trials": 20_000, "seconds": 120.0}
 mechanisms that take 3 ms or more per run need longer."""
 QUICK: dict[str, Any] = {"audits": 1, "trials": 2_000}
 COLUMNS = (
-    Column("name", "mechanism", "code", width="4.5cm"),
-    Column("claim", "claim", "formula", width="1.8cm"),
-    Column("seconds", "seconds", "count"),
-    Column("runs", "runs", "count"),
-    Column("certified", "certified", "lower"),
-    Column("records", "records", "count"),
-    Column("parts", "thresholds", "count"),
-    Column("verdict", "verdict"),
-    Column("script", "p-value of the script", "number"),
+    TableColumn("name", "mechanism", "code", width="4.5cm"),
+    TableColumn("claim", "claim", "formula", width="1.8cm"),
+    TableColumn("seconds", "seconds", "count"),
+    TableColumn("runs", "runs", "count"),
+    TableColumn("certified", "certified", "lower"),
+    TableColumn("records", "records", "count"),
+    TableColumn("parts", "thresholds", "count"),
+    TableColumn("verdict", "verdict"),
+    TableColumn("script", "p-value of the script", "number"),
 )
 
 

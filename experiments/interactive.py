@@ -41,7 +41,7 @@ from epsaudit.mechanisms.budgets import (
 )
 from epsaudit.mechanisms.interactive import Analyst, Interaction
 from epsaudit.text import count, nearest, percent
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 CONFIDENCE, ODOMETER_DELTA = 0.95, 0.05
 ANALYSTS: dict[str, Analyst] = {
@@ -61,12 +61,12 @@ FILTERS: dict[str, Filter] = {
     "broken: forgetful": ForgetfulSubSessions(PureDP(1.0), (0.3, 0.3)),
 }
 COLUMNS = (
-    Column("analyst", "analyst"),
-    Column("filter", "filter"),
-    Column("claim", "claim"),
-    Column("certified", "certified", "lower"),
-    Column("exact", "exact", "number"),
-    Column("verdict", "verdict"),
+    TableColumn("analyst", "analyst"),
+    TableColumn("filter", "filter"),
+    TableColumn("claim", "claim"),
+    TableColumn("certified", "certified", "lower"),
+    TableColumn("exact", "exact", "number"),
+    TableColumn("verdict", "verdict"),
 )
 
 

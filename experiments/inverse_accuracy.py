@@ -28,7 +28,7 @@ from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, Losses, MedianLosses, SlopeLosses
 from epsaudit.mechanisms.selection import SELECTORS, GapMax
 from epsaudit.text import upper
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 EPSILON = 1.0
 BETAS = (0.5, 0.1, 0.01)
@@ -46,11 +46,11 @@ DATASETS: dict[str, tuple[int, ...]] = {
     "nearest to the ends": (18,) * 26 + (99,) * 25,
 }
 COLUMNS = (
-    Column("dataset", "dataset"),
-    Column("selector", "selector"),
-    Column("failures", "failures", "count"),
-    Column("at most", "at most", "upper"),
-    Column("exact", "exact", "number"),
+    TableColumn("dataset", "dataset"),
+    TableColumn("selector", "selector"),
+    TableColumn("failures", "failures", "count"),
+    TableColumn("at most", "at most", "upper"),
+    TableColumn("exact", "exact", "number"),
 )
 
 

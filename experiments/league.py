@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from epsaudit import AuditError, GaussianDP, audit, audit_scores, audit_sequentially, vectorized
+from epsaudit.array_types import Floats
 from epsaudit.bounds.certificates import MembershipGame, clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.bounds.counts import Counts
 from epsaudit.experiments.estimators import ESTIMATORS, ONE_RUN, SEQUENTIAL_TESTS, Estimator, OneRun
@@ -35,12 +36,11 @@ from epsaudit.experiments.scores import Law, delta_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
 from epsaudit.running.files import write_whole
 from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, new_figure, styled
-from epsaudit.tools.reporting.tables import Column, to_markdown
+from epsaudit.tools.reporting.tables import TableColumn, to_markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 Row = dict[str, Any]
 CONFIDENCE, EXCESS_PROBABILITY = 0.95, 1e-6
 """Confidence of all bounds; and the probability with which an estimator that keeps this confidence would exceed the
@@ -351,12 +351,12 @@ def rank_estimators(covered: list[Row], power: list[Row], refuted: list[Row]) ->
 
 
 COLUMNS = (
-    Column("estimator", "estimator", width="5cm"),
-    Column("share", "above the truth", "number", 3),
-    *(Column(end, what, "number", 3) for end, what in (("low", "from"), ("high", "to"))),
-    Column("law", "on", width="2.5cm"),
-    *(Column(f"{runs:,} runs", f"{runs:,} runs", "number", 3) for runs in POWER),
-    *(Column(f"refuted at {alpha:g}", f"refuted at {alpha:g}", "count") for alpha in ALPHAS),
+    TableColumn("estimator", "estimator", width="5cm"),
+    TableColumn("share", "above the truth", "number", 3),
+    *(TableColumn(end, what, "number", 3) for end, what in (("low", "from"), ("high", "to"))),
+    TableColumn("law", "on", width="2.5cm"),
+    *(TableColumn(f"{runs:,} runs", f"{runs:,} runs", "number", 3) for runs in POWER),
+    *(TableColumn(f"refuted at {alpha:g}", f"refuted at {alpha:g}", "count") for alpha in ALPHAS),
 )
 
 
@@ -366,8 +366,8 @@ def plain_table(rows: Sequence[Row], text: str, numbers: str) -> str:
     ``text`` and ``numbers`` are names of fields separated by '; '.
     """
     lower = ("ours", "other", "median", "median mu", "lowest decile")
-    columns = [Column(one, one) for one in text.split("; ")]
-    columns += [Column(one, one, "lower" if one in lower else "number") for one in numbers.split("; ")]
+    columns = [TableColumn(one, one) for one in text.split("; ")]
+    columns += [TableColumn(one, one, "lower" if one in lower else "number") for one in numbers.split("; ")]
     return to_markdown(rows, columns)
 
 
@@ -375,7 +375,7 @@ def page(board: list[Row], parts: dict[str, list[Row]]) -> str:
     """Return the page as Markdown: the tables of all parts, and one paragraph for each estimator."""
     seconds = {row["estimator"]: row for row in parts["times"]}
     rows = [{**seconds[r["estimator"]], **r, "estimator": f"{k}. {r['estimator']}"} for k, r in enumerate(board, 1)]
-    columns = (*COLUMNS, *(Column(f"after {s:g} s", f"after {s:g} s", "count") for s in SECONDS))
+    columns = (*COLUMNS, *(TableColumn(f"after {s:g} s", f"after {s:g} s", "count") for s in SECONDS))
     lines = ["## Estimators\n", to_markdown(rows, columns)]
     for one in (*ENTRANTS, *OF_COINS, *SEQUENTIAL_TESTS):
         valid = f"A bound for {one.valid}." if one.valid else "No bound."

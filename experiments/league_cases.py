@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, vectorized
+from epsaudit.array_types import Floats
 from epsaudit.experiments import benchmark_rows, scores
 from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.experiments.estimators import FIXED, Draw
@@ -36,7 +36,6 @@ from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.registry import entries
 from epsaudit.mechanisms.response import RandomisedResponse
 
-Floats = NDArray[np.float64]
 NAMES: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("league.toml").read_text(encoding="utf-8"))
 LEARNED_FROM, MOST_SYMBOLS = 20_000, 200
 """Number of draws, of both datasets together, from which the rule that turns outputs into numbers is learned; and the

@@ -30,18 +30,18 @@ from epsaudit.results.result import save
 from epsaudit.running.files import write_whole
 from epsaudit.text import lower, markdown, nearest, percent
 from epsaudit.tools.reporting.figures import plot_certified_against_proven
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "library-bugs"
 JOINT_CONFIDENCE = 0.999
 """Joint confidence of all bounds."""
 COLUMNS = (
-    Column("issue", "report", width="1.9cm"),
-    Column("mechanism", "version and mechanism", "code", width="3.0cm"),
-    Column("role", "is", width="1.4cm"),
-    Column("claim", "claim", "formula", width="1.8cm"),
-    Column("certified", "certified", "lower"),
-    Column("verdict", "verdict"),
+    TableColumn("issue", "report", width="1.9cm"),
+    TableColumn("mechanism", "version and mechanism", "code", width="3.0cm"),
+    TableColumn("role", "is", width="1.4cm"),
+    TableColumn("claim", "claim", "formula", width="1.8cm"),
+    TableColumn("certified", "certified", "lower"),
+    TableColumn("verdict", "verdict"),
 )
 
 

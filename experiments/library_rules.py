@@ -15,15 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import kstwo, laplace, norm
 
 from epsaudit import PureDP, audit_sequentially
+from epsaudit.array_types import Floats
 from epsaudit.errors import PowerWarning
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.tools.testing.freezing import freeze
 
-Floats = NDArray[np.float64]
 EPSILON = 1.0
 FALSE_ALARM, RUNS = 1e-6, 100_000
 """Default false-alarm probability and number of runs of the fixture ``privacy_audit``. The first check of a test gets

@@ -24,7 +24,7 @@ from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.experiments.studies import stored_rows, write_data, write_table
 from epsaudit.tools.maps import audit_map
 from epsaudit.tools.maps.accountants import audit_accountants
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 FILE = Path(__file__).with_name("libraries") / "maps.toml"
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "maps-of-libraries"
@@ -33,11 +33,11 @@ CONFIDENCE = 1.0 - 1e-6
 PAIRS, SEQUENCES, TRIALS = 1_000, 6, 10_000
 """Numbers of pairs, of sequences of events, and of runs on each dataset, for rows that do not give others."""
 COLUMNS = (
-    Column("report", "report", width="2.2cm"),
-    Column("name", "version and constructor", "code", width="4.0cm"),
-    Column("role", "is", width="1.4cm"),
-    Column("verdict", "verdict", width="1.8cm"),
-    Column("smallest", "smallest disproof", width="6.0cm"),
+    TableColumn("report", "report", width="2.2cm"),
+    TableColumn("name", "version and constructor", "code", width="4.0cm"),
+    TableColumn("role", "is", width="1.4cm"),
+    TableColumn("verdict", "verdict", width="1.8cm"),
+    TableColumn("smallest", "smallest disproof", width="6.0cm"),
 )
 
 

@@ -32,7 +32,7 @@ from epsaudit.experiments.covariance_mean import (
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.text import lower
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 RECORDS, COVERED_RECORDS = 200_000, 100_000
 """Number of records of each dataset for errors and for coverage. Theorem 3 needs 79,000 in ten dimensions."""
@@ -44,14 +44,14 @@ COVERED = (1, 2, 5)
 CONDITIONS = (1.0, 1e2, 1e4, 1e6, 1e8)
 DIMENSIONS = (1, 2, 5, 10, 20)
 COLUMNS = (
-    Column("part", "part"),
-    Column("d", "d", "count"),
-    Column("condition", "condition", "number"),
-    Column("promised", "promised error", "number"),
-    Column("covered", "coverage", "lower"),
-    Column("covariance-aware", "covariance-aware", "number"),
-    Column("private covariance", "private covariance", "number"),
-    Column("not private", "not private", "number"),
+    TableColumn("part", "part"),
+    TableColumn("d", "d", "count"),
+    TableColumn("condition", "condition", "number"),
+    TableColumn("promised", "promised error", "number"),
+    TableColumn("covered", "coverage", "lower"),
+    TableColumn("covariance-aware", "covariance-aware", "number"),
+    TableColumn("private covariance", "private covariance", "number"),
+    TableColumn("not private", "not private", "number"),
 )
 
 

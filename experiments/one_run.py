@@ -40,22 +40,22 @@ from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.results.result import SCHEMA
 from epsaudit.text import lower
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 CONFIDENCE = 0.95
 MU = 1.0
 CANARIES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 RESPONSE, MANY_RESPONSE = "one run, randomised response: certified ε", "many runs, randomised response: certified ε"
 COLUMNS = (
-    Column("audited", "audited"),
-    Column("data", "data"),
-    Column("canaries", "canaries", "count"),
-    Column("guesses", "guesses", "count"),
-    Column("right", "right", "count"),
-    Column("parameter", "parameter"),
-    Column("claimed", "claimed", "upper"),
-    Column("certified", "certified", "lower"),
-    Column("verdict", "verdict"),
+    TableColumn("audited", "audited"),
+    TableColumn("data", "data"),
+    TableColumn("canaries", "canaries", "count"),
+    TableColumn("guesses", "guesses", "count"),
+    TableColumn("right", "right", "count"),
+    TableColumn("parameter", "parameter"),
+    TableColumn("claimed", "claimed", "upper"),
+    TableColumn("certified", "certified", "lower"),
+    TableColumn("verdict", "verdict"),
 )
 
 

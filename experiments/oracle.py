@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from epsaudit.array_types import Floats
 from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim
@@ -21,7 +22,6 @@ from epsaudit.errors import AuditError
 from epsaudit.outputs.arrays import Outputs
 from epsaudit.search.scores import Monotone, Score
 
-Floats = NDArray[np.float64]
 CUTS = 300
 TANGENTS, MOST_TANGENT = 60, 6.0
 BLOCK = 1 << 16

@@ -24,7 +24,7 @@ from epsaudit.experiments import (
 )
 from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 CONFIDENCE = 0.9999
 FIXED, SEQUENTIAL = 6_000, 3_000
@@ -49,13 +49,13 @@ REASONS = {
 }
 
 COLUMNS = (
-    Column("plumbing", "plumbing"),
-    Column("kind", "single release"),
-    Column("audit", "audit"),
-    Column("refuted", "refuted", "count"),
-    Column("consistent", "consistent", "count"),
-    Column("refused", "refused", "count"),
-    Column("reason", "reason of refusals"),
+    TableColumn("plumbing", "plumbing"),
+    TableColumn("kind", "single release"),
+    TableColumn("audit", "audit"),
+    TableColumn("refuted", "refuted", "count"),
+    TableColumn("consistent", "consistent", "count"),
+    TableColumn("refused", "refused", "count"),
+    TableColumn("reason", "reason of refusals"),
 )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit import AuditError, audit_scores
+from epsaudit.array_types import Bools
 from epsaudit.tools.cli.score_files import read_scores
 
 RUNS, CANARIES = 400, 20
@@ -37,7 +38,6 @@ REASONS = {
     "more than once": "a column twice",
 }
 Rng = np.random.Generator
-Bools = NDArray[np.bool_]
 
 
 def answers(coins: Bools, epsilon: float, rng: Rng) -> NDArray[np.float64]:

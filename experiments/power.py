@@ -40,7 +40,7 @@ from epsaudit.tools.reporting.figures import (
     place_legend_below,
     styled,
 )
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,22 +52,22 @@ MIDDLES = np.arange(0.05, 1.0, 0.1)
 Rows = list[dict[str, Any]]
 COLUMNS = {
     "benchmark": (
-        Column("name", "mechanism"),
-        Column("bound", "median bound", "lower"),
-        Column("oracle", "oracle", "number"),
-        Column("exact", "exact", "number"),
-        Column("sniper", "DP-Sniper", "number"),
-        Column("statdp", "StatDP", "number"),
-        Column("median", "share", "number", 3),
-        Column("worst", "worst", "number", 3),
-        Column("oracle_decile", "oracle's lowest decile", "number", 3),
+        TableColumn("name", "mechanism"),
+        TableColumn("bound", "median bound", "lower"),
+        TableColumn("oracle", "oracle", "number"),
+        TableColumn("exact", "exact", "number"),
+        TableColumn("sniper", "DP-Sniper", "number"),
+        TableColumn("statdp", "StatDP", "number"),
+        TableColumn("median", "share", "number", 3),
+        TableColumn("worst", "worst", "number", 3),
+        TableColumn("oracle_decile", "oracle's lowest decile", "number", 3),
     ),
     "shares": (
-        Column("name", "mechanism"),
-        Column("kind", "outputs"),
-        Column("bound", "bound", "lower"),
-        Column("oracle", "oracle", "number"),
-        Column("share", "share", "number", 3),
+        TableColumn("name", "mechanism"),
+        TableColumn("kind", "outputs"),
+        TableColumn("bound", "bound", "lower"),
+        TableColumn("oracle", "oracle", "number"),
+        TableColumn("share", "share", "number", 3),
     ),
 }
 

@@ -35,7 +35,7 @@ from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, RatioLaw
 from epsaudit.text import nearest
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 EPSILON, DELTA, SHARE = 1.0, 1e-6, 0.1
 SWEEPS: dict[str, tuple[tuple[int, int, float], ...]] = {
@@ -52,8 +52,8 @@ MECHANISMS = (
     *("naive", "bounded (published)", "bounded (corrected)", "bounded (by b alone)", "ones and zeros", "not private"),
 )
 COLUMNS = (
-    Column("records", "b", "count"),
-    *(Column(name, name.removeprefix("bounded "), "number", 3) for name in MECHANISMS),
+    TableColumn("records", "b", "count"),
+    *(TableColumn(name, name.removeprefix("bounded "), "number", 3) for name in MECHANISMS),
 )
 
 

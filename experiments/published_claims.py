@@ -56,7 +56,7 @@ from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy
 from epsaudit.running.files import write_whole
 from epsaudit.text import lower, upper
 from epsaudit.tools.reporting.figures import plot_certified_against_proven
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 Rows = Sequence[dict[str, Any]]
 DELTA = 0.01  # probability that the mode is not selected at the leads that are compared
@@ -65,13 +65,13 @@ ALLOWED = 6
 SIX = Maximum(range(6))
 SIZES = (2_000, 20_000, 200_000)  # numbers of records for the add/remove bound under substitution
 COLUMNS = (
-    Column("name", "mechanism, as published", width="5.2cm"),
-    Column("kind", "is", width="2.4cm"),
-    Column("parameter", "of"),
-    Column("claimed", "claimed", "number"),
-    Column("exact", "exact", "number"),
-    Column("certified", "certified", "lower"),
-    Column("corrected exact", "corrected", "number"),
+    TableColumn("name", "mechanism, as published", width="5.2cm"),
+    TableColumn("kind", "is", width="2.4cm"),
+    TableColumn("parameter", "of"),
+    TableColumn("claimed", "claimed", "number"),
+    TableColumn("exact", "exact", "number"),
+    TableColumn("certified", "certified", "lower"),
+    TableColumn("corrected exact", "corrected", "number"),
 )
 
 

@@ -19,7 +19,7 @@ from epsaudit.experiments.libraries import print_bounds
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, NotInstalledError
 from epsaudit.experiments.scores import LAWS, SIZES, TOOLS, best_counts, delta_of, drawn
 from epsaudit.experiments.studies import stored_rows, write_data, write_table
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "score-tools"
 SETS = 10
@@ -33,12 +33,12 @@ CALLS = {
 """For each tool of the study of scores: its environment, the function that runs it, the number of sets of each law, and
 the numbers of runs in these sets."""
 COLUMNS = (
-    Column("tool", "tool"),
-    Column("version", "version", "code", width="4.5cm"),
-    Column("sets", "sets", "count"),
-    Column("difference", "greatest difference"),
-    Column("above", "above the truth", "count"),
-    Column("reason", "not asked", width="3cm"),
+    TableColumn("tool", "tool"),
+    TableColumn("version", "version", "code", width="4.5cm"),
+    TableColumn("sets", "sets", "count"),
+    TableColumn("difference", "greatest difference"),
+    TableColumn("above", "above the truth", "count"),
+    TableColumn("reason", "not asked", width="3cm"),
 )
 
 

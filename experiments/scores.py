@@ -20,19 +20,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.metrics import roc_curve
 
 from epsaudit import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, TradeOff, audit_scores
+from epsaudit.array_types import Floats
 from epsaudit.audits.many_runs import Tail, tail_bound
 from epsaudit.audits.usual_estimates import posterior_epsilon
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.claims.definitions import lower_hull
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
-Floats = NDArray[np.float64]
 CONFIDENCE, ALPHA = 0.95, 0.05
 EXCESS_PROBABILITY = 1e-6
 """Probability that a correct bound exceeds the tolerance."""
@@ -44,13 +43,13 @@ SETS, FEWER = 500, 300
 """Number of sets for each cell, as in the study of validity; and number for claims in rho and along a curve, which take
 ten times as long."""
 COLUMNS = (
-    Column("law", "scores"),
-    Column("claim", "truth"),
-    Column("tool", "tool"),
-    Column("runs", "runs of each kind", "count"),
-    Column("above", "above the truth", "count"),
-    Column("audits", "of", "count"),
-    Column("median", "median", "lower"),
+    TableColumn("law", "scores"),
+    TableColumn("claim", "truth"),
+    TableColumn("tool", "tool"),
+    TableColumn("runs", "runs of each kind", "count"),
+    TableColumn("above", "above the truth", "count"),
+    TableColumn("audits", "of", "count"),
+    TableColumn("median", "median", "lower"),
 )
 
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.audits.one_run.planning import GUESS_SHARES, guess_numbers, split_evenly
 from epsaudit.audits.one_run.rules import GuessRule, GuessSizes, guess_extremes
-from epsaudit.bounds.one_run import Bools, GuessBound, GuessSet
-from epsaudit.claims.conversions import Floats
+from epsaudit.bounds.one_run import GuessBound, GuessSet
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, Lap
 from epsaudit.mechanisms.registry import entries
 from epsaudit.text import nearest
 from epsaudit.tools.reporting.figures import plot_running_bound
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 LEVELS = (0.05, 1e-6)
 """Probabilities of a false alarm. The tables of other auditors use the first one."""
@@ -43,15 +43,15 @@ DRAWS = 200_000
 """Number of draws from each law for the events of the information limit. The probabilities of the events are then
 accurate to 0.2 %."""
 COLUMNS = (
-    Column("case", "wrong claim"),
-    Column("claim", "claim", "formula"),
-    Column("alpha", "alpha", "number"),
-    Column("limit", "limit", "number", 3),
-    Column("sequential", "sequential", "number", 3),
-    Column("mean", "mean", "number", 3),
-    Column("ratio", "sequential / limit", "number", 3),
-    Column("quoted", "quoted, not measured"),
-    Column("seeds", "seeds", "count"),
+    TableColumn("case", "wrong claim"),
+    TableColumn("claim", "claim", "formula"),
+    TableColumn("alpha", "alpha", "number"),
+    TableColumn("limit", "limit", "number", 3),
+    TableColumn("sequential", "sequential", "number", 3),
+    TableColumn("mean", "mean", "number", 3),
+    TableColumn("ratio", "sequential / limit", "number", 3),
+    TableColumn("quoted", "quoted, not measured"),
+    TableColumn("seeds", "seeds", "count"),
 )
 
 

@@ -16,13 +16,13 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from epsaudit import ApproxDP, Claim, DatasetPair, GaussianDP, Mechanism, PureDP
+from epsaudit.array_types import Floats
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 
-Floats = NDArray[np.float64]
 DELTA = 1e-5
 """Delta of the claims about Gaussian noise on a mean."""
 LEAST_SIZE = 1e-12

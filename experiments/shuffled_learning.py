@@ -30,11 +30,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from epsaudit import AuditError
+from epsaudit.array_types import Floats
 from epsaudit.audits.suite import entry_seed
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import closed_form, local_epsilon, numeric
-from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import HadamardResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.text import nearest
@@ -48,7 +48,7 @@ from epsaudit.tools.reporting.figures import (
     place_legend_below,
     styled,
 )
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 EPSILON, DELTA, ANSWERS = 1.0, 1e-6, 100
 DISTANCE = 0.1
@@ -73,13 +73,13 @@ COINS = {
 """
 TESTS = MODELS | COINS
 COLUMNS = (
-    Column("users", "n", "count"),
-    Column("local epsilon", "local ε, numeric", "number"),
-    Column("local epsilon, closed form", "local ε, (1)", "number"),
-    Column("local epsilon, (5)", "local ε, (5)", "number"),
-    Column("exact at (5)", "ε at (5), k = 2", "number"),
-    *(Column(f"distance, {model}", f"TV, {label}", "number") for model, (label, _, _) in MODELS.items()),
-    *(Column(f"power, {model}", f"power, {label}", "number") for model, (label, _, _) in TESTS.items()),
+    TableColumn("users", "n", "count"),
+    TableColumn("local epsilon", "local ε, numeric", "number"),
+    TableColumn("local epsilon, closed form", "local ε, (1)", "number"),
+    TableColumn("local epsilon, (5)", "local ε, (5)", "number"),
+    TableColumn("exact at (5)", "ε at (5), k = 2", "number"),
+    *(TableColumn(f"distance, {model}", f"TV, {label}", "number") for model, (label, _, _) in MODELS.items()),
+    *(TableColumn(f"power, {model}", f"power, {label}", "number") for model, (label, _, _) in TESTS.items()),
 )
 
 

@@ -35,7 +35,7 @@ from epsaudit.mechanisms.amplification import (
 from epsaudit.mechanisms.shuffling import MOST_IN_THREE_COUNTS, ShuffledResponse
 from epsaudit.mechanisms.shuffling_search import can_be_searched
 from epsaudit.text import count, lower, nearest, percent, upper
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 DELTA, CONFIDENCE, LOCAL = 1e-6, 0.95, 1.0
 USERS = {2: 10_000, 4: 1000}
@@ -52,18 +52,18 @@ CLOSED: dict[str, Callable[[float, int, float], float]] = {
     "closed form 2022": closed_form_2022,
 }
 COLUMNS = (
-    Column("answers", "k", "count"),
-    Column("users", "n", "count"),
-    Column("local epsilon", "local ε", "number"),
-    Column("certified", "certified", "lower", 3),
-    Column("exact", "exact", "number", 4),
-    Column("exact, third", "exact, third", "number", 4),
-    Column("exact, all datasets", "exact, all datasets", "number", 4),
-    Column("variation ratio", "variation ratio", "number", 4),
-    Column("numeric", "numeric", "upper", 4),
-    Column("numeric 2021", "numeric, 2021", "upper", 4),
-    Column("closed form 2022", "closed, 2022", "upper", 4),
-    Column("closed form", "closed", "upper", 4),
+    TableColumn("answers", "k", "count"),
+    TableColumn("users", "n", "count"),
+    TableColumn("local epsilon", "local ε", "number"),
+    TableColumn("certified", "certified", "lower", 3),
+    TableColumn("exact", "exact", "number", 4),
+    TableColumn("exact, third", "exact, third", "number", 4),
+    TableColumn("exact, all datasets", "exact, all datasets", "number", 4),
+    TableColumn("variation ratio", "variation ratio", "number", 4),
+    TableColumn("numeric", "numeric", "upper", 4),
+    TableColumn("numeric 2021", "numeric, 2021", "upper", 4),
+    TableColumn("closed form 2022", "closed, 2022", "upper", 4),
+    TableColumn("closed form", "closed", "upper", 4),
 )
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.tools.training.canaries import Canaries
 from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained, clip_rows

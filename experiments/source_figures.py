@@ -36,7 +36,7 @@ from epsaudit.tools.reporting.figures import (
     place_legend_below,
     styled,
 )
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 RESULTS = Path(__file__).parents[1] / "results"
 """Folder with the stored data of other studies, in a checkout."""
@@ -70,7 +70,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     for name, draw in figures.items():
         write_small(out / name, draw())
     write_data(out, rows, seed=seed, epsilon=EPSILON, delta=DELTA)
-    columns = Column("d", "dimension", "count"), Column("least n", "least n", "count")
+    columns = TableColumn("d", "dimension", "count"), TableColumn("least n", "least n", "count")
     write_table(out, rows, columns, f"Fewest records for the covariance-aware mean at ({EPSILON:g}, {DELTA:g})-DP.")
     last = rows[-1]
     return (

@@ -26,11 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit import AuditError, Mechanism, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit.array_types import Floats
 from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.running.chunks import BLOCK
 from epsaudit.running.drawing import draw
 from epsaudit.text import nearest
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 CLAIM, DATASETS = PureDP(1.0), (0.0, 1.0)
 ALARM = 1e-6
@@ -42,7 +43,6 @@ REPEATS, ENOUGH = 3, 1.0
 noise of the clock is below 1 % at this duration."""
 
 Generator = np.random.Generator
-Floats = NDArray[np.float64]
 
 
 def numbers(dataset: float, size: int, rng: Generator) -> Floats:
@@ -145,14 +145,14 @@ def cases() -> list[Case]:
 
 
 COLUMNS = (
-    Column("outputs", "outputs"),
-    Column("audit", "audit"),
-    Column("runs", "runs", "count"),
-    Column("called", "calls, s", "number", 3),
-    Column("audited", "audit, s", "number", 3),
-    Column("ratio", "ratio", "number", 3),
-    Column("added", "added to a run, microseconds", "number", 3),
-    Column("memory", "memory, MB", "count"),
+    TableColumn("outputs", "outputs"),
+    TableColumn("audit", "audit"),
+    TableColumn("runs", "runs", "count"),
+    TableColumn("called", "calls, s", "number", 3),
+    TableColumn("audited", "audit, s", "number", 3),
+    TableColumn("ratio", "ratio", "number", 3),
+    TableColumn("added", "added to a run, microseconds", "number", 3),
+    TableColumn("memory", "memory, MB", "count"),
 )
 
 

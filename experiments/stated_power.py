@@ -28,7 +28,7 @@ from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.mechanisms.selection import ExponentialMechanism
 from epsaudit.text import nearest
 from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, new_figure, place_legend_below, styled
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 RUNS, CONFIDENCE = 20_000, 1.0 - 1e-6
 AUDITS = 12
@@ -40,14 +40,14 @@ TESTS = 10
 """Number of tests of each rule at each ratio."""
 SHARES = (0.9, 0.5)
 COLUMNS = (
-    Column("name", "mechanism or rule"),
-    Column("claim", "claim", "formula"),
-    Column("runs", "runs", "count"),
-    Column("parameter", "parameter", "number"),
-    Column("ratio", "noise", "number"),
-    Column("stated", "stated", "number"),
-    Column("rejected", "rejected", "number", 3),
-    Column("tests", "tests", "count"),
+    TableColumn("name", "mechanism or rule"),
+    TableColumn("claim", "claim", "formula"),
+    TableColumn("runs", "runs", "count"),
+    TableColumn("parameter", "parameter", "number"),
+    TableColumn("ratio", "noise", "number"),
+    TableColumn("stated", "stated", "number"),
+    TableColumn("rejected", "rejected", "number", 3),
+    TableColumn("tests", "tests", "count"),
 )
 
 

@@ -25,7 +25,7 @@ from epsaudit.running.files import write_whole
 from epsaudit.running.provenance import execution, provenance
 from epsaudit.running.registry import collect
 from epsaudit.text import markdown
-from epsaudit.tools.reporting.tables import Column, Row, to_csv, to_latex
+from epsaudit.tools.reporting.tables import Row, TableColumn, to_csv, to_latex
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -182,6 +182,8 @@ def write_figure(path: Path, figure: Figure) -> None:
         write_whole(path.with_name(f"{path.name}.{kind}"), render(figure, kind))
 
 
-def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], caption: str, name: str = "table") -> None:
+def write_table(
+    out: Path, rows: Sequence[Row], columns: Sequence[TableColumn], caption: str, name: str = "table"
+) -> None:
     """Write a table as ``name``.tex. The caption is plain text and should state confidence and number of runs."""
     write_whole(out / f"{name}.tex", to_latex(rows, columns, caption, label=f"tab:{out.name}-{name}"))

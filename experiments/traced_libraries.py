@@ -18,16 +18,16 @@ from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.rows import Row, findings, sound
 from epsaudit.experiments.studies import stored_rows, write_data, write_table
 from epsaudit.running.served import Served
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 from epsaudit.tools.tracing import trace
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "traced-libraries"
 COLUMNS = (
-    Column("name", "mechanism", "code", width="4.5cm"),
-    Column("role", "is", width="1.4cm"),
-    Column("verdict", "grey box", width="3.5cm"),
-    Column("at", "file and line", "code", width="3.5cm"),
-    Column("seconds", "seconds", "count"),
+    TableColumn("name", "mechanism", "code", width="4.5cm"),
+    TableColumn("role", "is", width="1.4cm"),
+    TableColumn("verdict", "grey box", width="3.5cm"),
+    TableColumn("at", "file and line", "code", width="3.5cm"),
+    TableColumn("seconds", "seconds", "count"),
 )
 
 

@@ -18,20 +18,20 @@ from epsaudit import Trace, audit_sequentially, trace
 from epsaudit.errors import AuditError
 from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.experiments.traced_functions import CASES, Case
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 JOINT_CONFIDENCE = 0.999
 """Joint confidence of all audits."""
 RUNS, QUICK = 20_000, 2_000
 REPEATS = 3
 COLUMNS = (
-    Column("kind", "class"),
-    Column("name", "function", "code", width="4.5cm"),
-    Column("black box", "black box"),
-    Column("audit seconds", "seconds", "number", 2),
-    Column("grey box", "grey box", width="3.5cm"),
-    Column("trace seconds", "seconds", "number", 2),
-    Column("line", "line named"),
+    TableColumn("kind", "class"),
+    TableColumn("name", "function", "code", width="4.5cm"),
+    TableColumn("black box", "black box"),
+    TableColumn("audit seconds", "seconds", "number", 2),
+    TableColumn("grey box", "grey box", width="3.5cm"),
+    TableColumn("trace seconds", "seconds", "number", 2),
+    TableColumn("line", "line named"),
 )
 
 

@@ -25,6 +25,7 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
 from epsaudit import ApproxDP, AuditError, GaussianDP, PureDP, audit_one_run, audit_scores
+from epsaudit.array_types import Floats
 from epsaudit.bounds.one_run import epsilon_bound, parameter_bound
 from epsaudit.claims.conversions import gaussian_accuracy, root
 from epsaudit.experiments.small_model import SmallModel
@@ -32,7 +33,7 @@ from epsaudit.experiments.studies import on_all_cores, write_data, write_figure,
 from epsaudit.mechanisms.dp_sgd import poisson_claim
 from epsaudit.mechanisms.one_run import NoisyVectorSum
 from epsaudit.tools.reporting import figures
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 from epsaudit.tools.training import (
     Canaries,
     audit_training,
@@ -43,7 +44,6 @@ from epsaudit.tools.training import (
     random_gradients,
 )
 
-Floats = NDArray[np.float64]
 DELTA, CONFIDENCE = 1e-5, 0.95
 RECORDS, STEPS = 120, 20
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -56,23 +56,23 @@ SEES = {
 }
 MANY, ONE = "many trainings, one canary", "one training, many canaries"
 COLUMNS = (
-    Column("asked", "audited by"),
-    Column("model", "model"),
-    Column("canary", "canary"),
-    Column("sees", "sees"),
-    Column("canaries", "canaries", "count"),
-    Column("trainings", "trainings", "count"),
-    Column("accounted", "accounted", "upper"),
-    Column("certified", "certified", "lower"),
-    Column("share", "share", "lower"),
-    Column("curve", "of the curve", "lower"),
+    TableColumn("asked", "audited by"),
+    TableColumn("model", "model"),
+    TableColumn("canary", "canary"),
+    TableColumn("sees", "sees"),
+    TableColumn("canaries", "canaries", "count"),
+    TableColumn("trainings", "trainings", "count"),
+    TableColumn("accounted", "accounted", "upper"),
+    TableColumn("certified", "certified", "lower"),
+    TableColumn("share", "share", "lower"),
+    TableColumn("curve", "of the curve", "lower"),
 )
 OTHERS = (
-    Column("source", "source"),
-    Column("setting", "setting"),
-    Column("theirs", "theirs", "exact"),
-    Column("here", "here", "exact"),
-    Column("why", "why"),
+    TableColumn("source", "source"),
+    TableColumn("setting", "setting"),
+    TableColumn("theirs", "theirs", "exact"),
+    TableColumn("here", "here", "exact"),
+    TableColumn("why", "why"),
 )
 
 

@@ -20,7 +20,7 @@ from epsaudit.experiments.studies import write_data, write_json, write_table
 from epsaudit.experiments.tracing import time_action
 from epsaudit.experiments.upper_bound_functions import Case, cases
 from epsaudit.running.functions import black_box
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 from epsaudit.tools.tracing.alignment.aligned import AllKept
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.run import runner
@@ -37,13 +37,13 @@ ROUNDING = 1e-5
 ALIGNED, REPEATS = 100, 3
 """[time] Number of runs whose time is measured together, and of measurements."""
 COLUMNS = (
-    Column("name", "mechanism", width="4.5cm"),
-    Column("claim", "claim"),
-    Column("exact", "exact", "number", 4),
-    Column("bound", "upper bound", "number", 4),
-    Column("ratio", "ratio", "number", 4),
-    Column("how", "how"),
-    Column("delta", "left out", "number", 1),
+    TableColumn("name", "mechanism", width="4.5cm"),
+    TableColumn("claim", "claim"),
+    TableColumn("exact", "exact", "number", 4),
+    TableColumn("bound", "upper bound", "number", 4),
+    TableColumn("ratio", "ratio", "number", 4),
+    TableColumn("how", "how"),
+    TableColumn("delta", "left out", "number", 1),
 )
 
 

@@ -43,18 +43,18 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.reporting.tables import TableColumn
 
 CONFIDENCE = 0.95
 EXCESS_PROBABILITY = 1e-6
 """Probability that a correct kind of audit exceeds the tolerance."""
 COLUMNS = (
-    Column("kind", "audits"),
-    Column("case", "of what"),
-    Column("claim", "claim"),
-    Column("audits", "number", "count"),
-    Column("above", "above the truth", "count"),
-    Column("tolerance", "tolerance", "count"),
+    TableColumn("kind", "audits"),
+    TableColumn("case", "of what"),
+    TableColumn("claim", "claim"),
+    TableColumn("audits", "number", "count"),
+    TableColumn("above", "above the truth", "count"),
+    TableColumn("tolerance", "tolerance", "count"),
 )
 IsAbove = Callable[[int], bool]
 """A function that returns whether the bound of the audit with a given seed is above the truth."""

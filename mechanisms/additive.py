@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, MaxChange
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.exact.laws import loss_pair
 from epsaudit.mechanisms.exact.losses import LossPair
-from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, LaplaceLaw, NormalLaw
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import HEAD_COUNT, ClippedSum, NumericQuery
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.conversions import root
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive
 
-Floats = NDArray[np.float64]
 _RARITY = 42.0
 """Numbers of clones that are rarer than e^-42 = 6e-19 on each side are counted as leaks."""
 

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP, TradeOff
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.budgets import Ledger, Opening, Request
 from epsaudit.mechanisms.groups import PresenceResponse
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.running.protocols import Mechanism
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, TradeOff
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, whole_at_least
@@ -17,7 +18,6 @@ from epsaudit.mechanisms import accounting
 from epsaudit.mechanisms.accounting import INTERVAL
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.outputs.arrays import Outputs, pack
 from epsaudit.running.protocols import Mechanism, OutputDistribution

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.conversions import approximate_to_gaussian, renyi_to_epsilon
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 
 Levels = NDArray[np.intp]

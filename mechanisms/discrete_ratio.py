@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from epsaudit.array_types import Floats
 from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, Floats
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import answers, ones_and_records
 

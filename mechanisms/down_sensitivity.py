@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtri
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.conversions import pure_to_zcdp, root
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import BoundedRange, Reference, positive
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw, NormalLaw
+from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import MonotoneQuery
 from epsaudit.mechanisms.queries.monotone import made_strict
 from epsaudit.mechanisms.search import (

@@ -14,18 +14,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from epsaudit.array_types import Bools, Floats, Ints
 from epsaudit.audits.one_run import StepCallback
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.accounting import INTERVAL, library
 from epsaudit.mechanisms.base import positive
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 Loss = Literal["logistic", "squared"]
 Observer = Callable[[int, Floats], None]
 """Told (step, noisy sum of the parameters that records have of their own, shape (m,)) as training goes on."""

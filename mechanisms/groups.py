@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfinv, ndtr
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.conversions import log_excess
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
@@ -23,7 +24,7 @@ from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.composition import ProductLaw
 from epsaudit.mechanisms.exact.losses import log_integral, log_sum
-from epsaudit.mechanisms.laws import Floats, NormalLaw
+from epsaudit.mechanisms.laws import NormalLaw
 from epsaudit.mechanisms.response import RandomisedResponse, ResponseLaw
 
 NEAR = 12.0

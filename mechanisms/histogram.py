@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ApproxZCDP, Claim
 from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.exact.convolution import convolved
 from epsaudit.mechanisms.exact.laws import loss_pair
 from epsaudit.mechanisms.exact.losses import LossPair
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw, NormalLaw
+from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.outputs.normal_form import Items, normalise, order_key
 

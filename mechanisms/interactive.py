@@ -14,13 +14,14 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.budgets import Filter, Ledger, Request
-from epsaudit.mechanisms.laws import FiniteLaw, Floats
+from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.outputs.atoms import find_distinct
 
 MOST_TRANSCRIPTS = 1 << 16

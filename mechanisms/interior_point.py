@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.down_sensitivity import crowds
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, outputs_array
+from epsaudit.mechanisms.laws import FiniteLaw, outputs_array
 from epsaudit.mechanisms.quasi_concave import Chosen, Levels, Stage, best_plan, probabilities, run
 from epsaudit.mechanisms.queries import KthLargest, MonotoneQuery
 

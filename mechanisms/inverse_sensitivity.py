@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Floats, Ints
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.queries import Dataset, Utilities
 from epsaudit.mechanisms.selection import ExponentialMechanism
 from epsaudit.running.protocols import OutputDistribution
@@ -190,7 +190,6 @@ class InverseSensitivity(Reference):
 
 
 Points = Sequence[tuple[int, int]]
-Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -237,7 +236,7 @@ class SlopeLosses(Losses):
         rises = self._rises(dataset).sum(axis=0)
         return self.candidates[int(np.argmax(np.append(rises, 0) >= 0))]
 
-    def losses(self, dataset: Points) -> Whole:
+    def losses(self, dataset: Points) -> Ints:
         rises = np.sort(self._rises(dataset), axis=0)
         greatest = self.most * np.diff(np.array(self.candidates, dtype=np.int64))
         total = rises.sum(axis=0)
@@ -250,7 +249,7 @@ class SlopeLosses(Losses):
         near = np.array(self.candidates)[self.losses(dataset) <= whole_at_least(changes, 0, "number of changes")]
         return float(np.abs(near - self.value(dataset)).max())
 
-    def _rises(self, dataset: Points) -> Whole:
+    def _rises(self, dataset: Points) -> Ints:
         """D_ij, shape (records, slopes - 1)."""
         records = np.array(dataset, dtype=object).reshape(len(dataset), -1 if len(dataset) else 2)
         whole = all(isinstance(number, (int, np.integer)) for number in records.ravel())
@@ -268,7 +267,7 @@ class SlopeLosses(Losses):
         return DatasetPair(x, x_prime, pair.name)
 
 
-def _fewest(missing: Whole, gains: Whole) -> Whole:
+def _fewest(missing: Ints, gains: Ints) -> Ints:
     """Least k at which the first k rows of ``gains`` add up to what is missing, column by column; 0 for none."""
     reached = np.cumsum(gains, axis=0) >= missing
     return np.where(missing <= 0, 0, 1 + np.argmax(reached, axis=0)).astype(np.int64)

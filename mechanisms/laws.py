@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
+from epsaudit.array_types import Floats
 from epsaudit.errors import AuditError
 from epsaudit.outputs.formatting import MAX_EXACT_INTEGER
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from epsaudit.array_types import Floats
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive
-from epsaudit.mechanisms.laws import Floats
 
 MOST_ROUNDS = 20_000
 """Largest number of answers: an exact probability takes 0.3 s for 10,000, and grows with their square. [time]"""

@@ -11,16 +11,13 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.audits.one_run import StepCallback
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 
 class _PerRecord:

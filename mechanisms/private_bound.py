@@ -16,11 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, LaplaceLaw, margin
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, margin
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import DrawnScaleLaw, ListedScaleLaw, answers, ones_and_records
 from epsaudit.mechanisms.stability import StableMedian, smooth_sensitivity

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.errors import AuditError
-from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.queries import Indices
 
 ONE = np.uint64(1)
-Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class Chosen:
     """Indices chosen, and whether the stage refused instead (then the index means nothing), both shape (size,)."""
 
     indices: Indices
-    refused: Booleans
+    refused: Bools
 
 
 def best_plan(size: int, epsilon: float, delta: float, beta: float, depths: Iterable[int]) -> Stage:

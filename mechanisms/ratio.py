@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.data.neighbours import AddRemove, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.exact.losses import log_sum
-from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, margin
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, margin
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.running.protocols import OutputDistribution
 

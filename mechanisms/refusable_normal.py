@@ -9,10 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.mechanisms.exact.convolution import convolved
 from epsaudit.mechanisms.exact.laws import loss_pair
 from epsaudit.mechanisms.exact.losses import LossPair, Panels, merge_equal
-from epsaudit.mechanisms.laws import Floats, NormalLaw
+from epsaudit.mechanisms.laws import NormalLaw
 from epsaudit.mechanisms.stability import RefusalLaw
 
 

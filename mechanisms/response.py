@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.conversions import pure_to_zcdp
 from epsaudit.claims.definitions import ApproxDP, ApproxZCDP, Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.laws import FiniteLaw, Floats
+from epsaudit.mechanisms.laws import FiniteLaw
 
 
 @dataclass(frozen=True)

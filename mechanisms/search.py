@@ -13,8 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.errors import AuditError
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, NormalLaw
+from epsaudit.mechanisms.laws import FiniteLaw, NormalLaw
 from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
 
 ONE = np.uint64(1)
@@ -128,7 +129,6 @@ class _Lanes:
         self.others = np.where(self.open, np.where(left, left_others, right_others), self.others)
 
 
-Booleans = NDArray[np.bool_]
 # beliefs that should sum to exactly 1/2 differ from it by rounding, which must not decide what the median is
 HALF = 0.5 - 1e-10
 
@@ -276,7 +276,7 @@ class _Beliefs:
         median = ends - np.minimum(from_end, spare)
         return median, before + (inside - 1.0) * density, density
 
-    def update(self, places: Indices, left: Booleans, informative: Booleans, assumed_error: float) -> None:
+    def update(self, places: Indices, left: Bools, informative: Bools, assumed_error: float) -> None:
         """Multiply the beliefs up to each lane's place, and those above, by what the answer says of them."""
         upto = self._split(places) if self.splits else self.ends <= places[:, None]
         factors = np.where(upto == left[:, None], 1.0 - assumed_error, assumed_error)
@@ -284,7 +284,7 @@ class _Beliefs:
         masses = self.densities * self.lengths if self.splits else self.densities
         self.densities /= masses.sum(axis=1, keepdims=True)
 
-    def _split(self, places: Indices) -> Booleans:
+    def _split(self, places: Indices) -> Bools:
         """Make each lane's place the end of a piece, and say which pieces are up to it."""
         position = (self.ends < places[:, None]).sum(axis=1)
         columns = np.arange(self.ends.shape[1] + 1)

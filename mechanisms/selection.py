@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from epsaudit.array_types import Floats
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import BoundedRange, Reference, positive
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw
 from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError, whole_at_least
@@ -19,7 +20,7 @@ from epsaudit.mechanisms.amplification import numeric
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.exact.convolution import bracketed, of_cells
 from epsaudit.mechanisms.exact.losses import LossPair
-from epsaudit.mechanisms.laws import FiniteLaw, Floats
+from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.shuffling_search import can_be_searched, law_of, worst_neighbours
 
 WIDE = 20.0

@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.mechanisms.exact.losses import LossPair
-from epsaudit.mechanisms.laws import Floats
 
 MOST_SEARCHED = 200_000
 """[time] Pairs of datasets times histograms up to which all datasets are searched: at most about a second."""

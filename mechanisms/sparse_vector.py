@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from epsaudit.array_types import Floats
 from epsaudit.data.neighbours import DatasetPair, MaxChange
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import LaplaceLaw
 
 IMPOSSIBLE = -1e6
 """Stands for the logarithm of 0 in sums; a matrix product of -inf and 0 would be NaN."""

@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.conversions import root
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, finite_at_least, fraction
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.laws import Floats, LaplaceLaw, LocationLaw, NormalLaw
+from epsaudit.mechanisms.laws import LaplaceLaw, LocationLaw, NormalLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.selection import name_or_refusal
 from epsaudit.running.protocols import OutputDistribution

@@ -11,12 +11,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.covariance_mean import as_records
 from epsaudit.mechanisms.exact.losses import LossPair, Panels, merge_equal
-from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import ScoreTest
 
 

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, MaxChange
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.selection import NoisyMaxLaw
 
 

@@ -17,9 +17,10 @@ import numpy as np
 from scipy.special import betainc, betainccinv
 
 from epsaudit import codec
+from epsaudit.array_types import Floats
 from epsaudit.bounds.certificates import Box, clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.bounds.counts import Counts, Numbers
-from epsaudit.claims.conversions import Floats, root
+from epsaudit.claims.conversions import root
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.results.result import Result

@@ -35,7 +35,7 @@ from epsaudit.witnesses.parts import VALUE
 
 StoredResult = AuditResult | SequentialResult | OneRunResult | ManyRunsResult
 """The results of all kinds of audits."""
-MAX_RUNS = 2**62
+MAX_PLAUSIBLE_RUNS = 2**62
 """[chosen] Upper limit on a number of runs: larger than any audit, and small enough that numpy does not overflow."""
 MIN_FAIR_CHANCE = 1e-12
 """[chosen] Counts are impossible if fair coins produce such a split with a smaller probability than this."""
@@ -55,13 +55,13 @@ def find_impossible(result: StoredResult) -> list[str]:
     if result.exact is not None and not result.exact >= 0.0:
         said.append(f"The exact value is {result.exact}; it must be a number of at least 0.")
     if isinstance(result, OneRunResult):
-        if not 0 < result.canaries < MAX_RUNS or not any(counts.guesses for counts in result.counts):
+        if not 0 < result.canaries < MAX_PLAUSIBLE_RUNS or not any(counts.guesses for counts in result.counts):
             said.append(f"There were {result.canaries} canaries; there must be some, and guesses about some of them.")
         return said or list(_check_one_run(result))
     if isinstance(result, ManyRunsResult):
         return said or list(_check_many_runs(result))
     recounted = isinstance(result, AuditResult) and result.training_runs == 0  # `recount` makes any number of runs
-    if not (0 if recounted else MIN_TRIALS - 1) < result.trials < MAX_RUNS:
+    if not (0 if recounted else MIN_TRIALS - 1) < result.trials < MAX_PLAUSIBLE_RUNS:
         said.append(f"There were {result.trials} runs in all; an audit has at least {MIN_TRIALS}.")
     if isinstance(result, AuditResult):
         return said or list(_check_fixed_size(result))
@@ -134,7 +134,7 @@ def _check_pairs(result: HoldoutResult) -> Iterator[str]:
 
 def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
     """Yield sentences about everything in the result of an audit of many runs that is impossible."""
-    if not 0 < min(result.included, result.excluded) <= max(result.included, result.excluded) < MAX_RUNS:
+    if not 0 < min(result.included, result.excluded) <= max(result.included, result.excluded) < MAX_PLAUSIBLE_RUNS:
         yield f"{result.included} runs had the canary and {result.excluded} had not; there must be some of both."
         return
     if result.independent:

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, betaln, ndtr
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.audits.one_run.audit import check_scores
-from epsaudit.bounds.one_run import Bools
-from epsaudit.claims.conversions import Floats
 from epsaudit.errors import AuditError, finite_at_least
 
 MIN_CHANCE = 1e-6

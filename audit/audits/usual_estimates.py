@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, ndtri
 
+from epsaudit.array_types import Floats
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
-from epsaudit.claims.conversions import Floats, root
+from epsaudit.claims.conversions import root
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 

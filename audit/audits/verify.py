@@ -28,7 +28,7 @@ from epsaudit.running.registry import Entry
 from epsaudit.running.runs import exact_parameter
 from epsaudit.text import lower, percent
 
-TOLERANCE = 1e-9
+RELATIVE_TOLERANCE = 1e-9
 """[chosen] Relative difference that is ignored, because another version of scipy may cause it."""
 CHANGE_LEVEL = 0.01
 """[chosen] Probability of a report that a mechanism has changed, if the mechanism has not changed and no seed
@@ -115,7 +115,11 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
         how += " and laws"
         if result.exact is not None and not _agree(result.exact, exact):
             differences.append(f"exact is stored as {result.exact!r}, and is {exact!r} by the mechanism's laws.")
-        if possible and result.lower_bound > exact * (1.0 + TOLERANCE) and getattr(result, "families", "") != "all":
+        if (
+            possible
+            and result.lower_bound > exact * (1.0 + RELATIVE_TOLERANCE)
+            and getattr(result, "families", "") != "all"
+        ):
             differences.append(
                 f"BEYOND THE TRUTH: the lower bound, {result.lower_bound:.6g}, exceeds the exact value of this pair, "
                 f"{exact:.6g}. Of bounds at {percent(result.confidence)} confidence a share of at most "
@@ -191,7 +195,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
 
 
 def _agree(stored: Any, computed: Any) -> bool:
-    """Return whether two JSON values are equal, with floats compared up to `TOLERANCE`."""
+    """Return whether two JSON values are equal, with floats compared up to `RELATIVE_TOLERANCE`."""
     if isinstance(stored, dict) and isinstance(computed, dict):
         return stored.keys() == computed.keys() and all(_agree(stored[name], computed[name]) for name in stored)
     if isinstance(stored, list | tuple) and isinstance(computed, list | tuple):
@@ -200,7 +204,7 @@ def _agree(stored: Any, computed: Any) -> bool:
         return stored is computed
     numbers = isinstance(stored, int | float) and isinstance(computed, int | float)
     if numbers and not (isinstance(stored, int) and isinstance(computed, int)):
-        return math.isclose(stored, computed, rel_tol=TOLERANCE, abs_tol=1e-300)
+        return math.isclose(stored, computed, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-300)
     return bool(stored == computed)
 
 

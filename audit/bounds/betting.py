@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import Claim
 
 FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)

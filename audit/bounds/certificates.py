@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv, logit
 
+from epsaudit.array_types import Floats
 from epsaudit.bounds.counts import Counts
-from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError

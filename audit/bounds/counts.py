@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 
 Numbers = float | Floats
 """A number, or an array of numbers."""

@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, expit, gammaln, log_expit, logit, ndtr, ndtri
 
 from epsaudit import codec
+from epsaudit.array_types import Floats
 from epsaudit.bounds.certificates import clopper_pearson_lower
 from epsaudit.bounds.counts import Counts
-from epsaudit.claims.conversions import Floats, bisected
+from epsaudit.claims.conversions import bisected
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, whole_at_least
 
-Bools = NDArray[np.bool_]
 Method = Literal["sharp", "binomial", "trade-off"]
 Inverse = Callable[[Floats, Floats], Floats]
 """A function G(r, parameter) of arrays: the smallest probability that an event can have on one dataset if it has
@@ -34,7 +33,7 @@ METHODS: dict[Method, str] = {
     "binomial": "guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)",
     "trade-off": "recursion on the trade-off curve (Mahloujifar, Melis and Chaudhuri 2025)",
 }
-DELTA_SHARE = 0.15
+DELTA_ERROR_SHARE = 0.15
 """[chosen] Share of the error probability that is set aside for delta if the output decides the number of guesses; see
 Theorem 7."""
 BLOCK_SIZE = 1024
@@ -163,7 +162,7 @@ class GuessBound:
         numbers = (counts.canaries, counts.guesses, counts.correct)
         if self.method == "trade-off":
             return parameter_bound(self.claim, *numbers, self.confidence)
-        share = DELTA_SHARE if self.decided_by_output else None
+        share = DELTA_ERROR_SHARE if self.decided_by_output else None
         return epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
 
     def delta(self, counts: GuessSet, epsilon: float) -> float:
@@ -171,7 +170,7 @@ class GuessBound:
         numbers = (counts.canaries, counts.guesses, counts.correct, epsilon, self.confidence)
         if self.method == "trade-off":
             return delta_bound_on_curve(*numbers)
-        return delta_bound(*numbers, self.method, DELTA_SHARE if self.decided_by_output else None)
+        return delta_bound(*numbers, self.method, DELTA_ERROR_SHARE if self.decided_by_output else None)
 
 
 @functools.lru_cache(maxsize=1024)

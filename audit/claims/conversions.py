@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
+from epsaudit.array_types import Floats
 from epsaudit.errors import AuditError, finite_at_least, fraction
-
-Floats = NDArray[np.float64]
 
 
 def pure_to_renyi(epsilon: float, order: float) -> float:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.conversions import (
-    Floats,
     approximate_to_delta,
     approximate_to_gaussian,
     bernoulli_renyi,

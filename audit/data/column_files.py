@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from epsaudit.errors import QUOTED, AuditError, clipped, needs
 
-Column = NDArray[Any]
-Columns = dict[str, Column]
+ColumnArray = NDArray[Any]
+Columns = dict[str, ColumnArray]
 NameMatrix = Callable[[Path, NDArray[Any]], Columns]
 """A function that names the columns of an .npy file without names; it raises `AuditError` for other shapes."""
 POLARS_PANIC = "PanicException"
@@ -71,7 +71,7 @@ def read_columns(file: Path, layout: str, name_matrix: NameMatrix) -> Columns:
         raise AuditError(f"{file} cannot be read as {kind}; it may be damaged ({said}).") from None
 
 
-def _as_text(column: Column) -> Column:
+def _as_text(column: ColumnArray) -> ColumnArray:
     """Convert a column of bytes to text; return other columns unchanged."""
     if column.dtype.kind == "S":
         return np.array([one.decode("utf-8", "replace") for one in column.reshape(-1).tolist()]).reshape(column.shape)

@@ -30,15 +30,11 @@ from epsaudit.serve import tensor_to_array
 Outputs = NDArray[Any]
 """Outputs in normal form, shape (size, ...). The dtype is float64, a string dtype, or object. A float64 array of two
 dimensions holds tuples of numbers; one of three or more dimensions holds `Array` objects."""
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Mask = NDArray[np.bool_]
-Codes = NDArray[np.int64]
 
 _EXACT_FLOAT_TYPES = {float, bool, np.float64, np.float32, np.bool_}
-_NUMBER_TYPES = {*_EXACT_FLOAT_TYPES, int, np.int64, np.int32, np.uint64}
-_IMMUTABLE_TYPES = {*_NUMBER_TYPES, str, type(None), bytes}
-_UNCONVERTED_TYPES = {*_NUMBER_TYPES, np.ndarray}
+_FAST_NUMBER_TYPES = {*_EXACT_FLOAT_TYPES, int, np.int64, np.int32, np.uint64}
+_IMMUTABLE_TYPES = {*_FAST_NUMBER_TYPES, str, type(None), bytes}
+_UNCONVERTED_TYPES = {*_FAST_NUMBER_TYPES, np.ndarray}
 """Types of values that `freeze` returns without their normal form; `pack_frozen` converts them all at once."""
 
 
@@ -68,7 +64,7 @@ def pack(values: Sequence[Any]) -> Outputs:
 def pack_frozen(values: Sequence[Any]) -> Outputs:
     """Return one array of normal forms, as `pack` does, from values that `freeze` returned."""
     kinds = set(map(type, values))
-    if kinds and kinds <= _NUMBER_TYPES:
+    if kinds and kinds <= _FAST_NUMBER_TYPES:
         with contextlib.suppress(OverflowError):  # a whole number may be larger than all floats
             numbers = np.array(values, np.float64)
             if kinds <= _EXACT_FLOAT_TYPES or fit_in_floats(numbers):

@@ -10,7 +10,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.arrays import Mask, Outputs, rows_of
+from epsaudit.array_types import Bools
+from epsaudit.outputs.arrays import Outputs, rows_of
 from epsaudit.outputs.formatting import MAX_EXACT_INTEGER, format_value, list_names
 from epsaudit.outputs.normal_form import NAN, Raised, TimedOut
 
@@ -19,7 +20,7 @@ MAX_COMPARED_TEXTS = 16
 For 65,536 outputs comparing takes 3 ms with 2 texts, 17 with 16 and 33 with 32; looking up takes 20."""
 
 
-def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:
+def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Bools:
     """Return a mask, shape (size,), of the outputs that equal one of the atoms."""
     return find_atoms(outputs, atoms) >= 0
 

@@ -22,7 +22,7 @@ from epsaudit.serve import unwrap
 
 MAX_OBSERVED = 1000
 """[time] Maximum number of outputs of each dataset that are observed, which takes 1 to 10 microseconds each."""
-MAX_PARTS = 64
+MAX_OBSERVED_PARTS = 64
 """[time] Maximum number of parts of an output that are observed."""
 MAX_CHANCE = 1e-4
 """[chosen] Significance level at which the ignored parts of two datasets count as different."""
@@ -72,7 +72,7 @@ def observe(ignored: IgnoredParts, output: Any) -> None:
     found: list[IgnoredPart] = [TOTAL]
     by_kind: dict[str, set[str]] = {}
     remaining: list[tuple[Path, Any]] = [((), output)]
-    for path, value in itertools.islice(remaining, MAX_PARTS):  # the list grows in the loop
+    for path, value in itertools.islice(remaining, MAX_OBSERVED_PARTS):  # the list grows in the loop
         kind = type(value)
         if kind is float or isinstance(value, np.floating):
             found.append((VALUE_TYPES, path, kind.__qualname__))
@@ -88,15 +88,15 @@ def observe(ignored: IgnoredParts, output: Any) -> None:
                 by_kind.setdefault(name, set()).add(repr(read(value)))
         if numeric and not isinstance(value, np.ma.MaskedArray):
             if value.dtype.kind == "f":
-                found += _read_numbers(path, _to_doubles(value.reshape(-1)[:MAX_PARTS]).tolist())
+                found += _read_numbers(path, _to_doubles(value.reshape(-1)[:MAX_OBSERVED_PARTS]).tolist())
         elif isinstance(value, Mapping):
-            for key, part in itertools.islice(value.items(), MAX_PARTS):
+            for key, part in itertools.islice(value.items(), MAX_OBSERVED_PARTS):
                 step = key if type(key) in (int, str, float, bool, bytes) else type(key).__qualname__
                 remaining += [((*path, "a key"), key), ((*path, step), part)]
         elif isinstance(value, (list, tuple)):
-            remaining += [((*path, place), part) for place, part in enumerate(value[:MAX_PARTS])]
+            remaining += [((*path, place), part) for place, part in enumerate(value[:MAX_OBSERVED_PARTS])]
         elif isinstance(value, (set, frozenset)):
-            remaining += [((*path, "an element"), part) for part in itertools.islice(value, MAX_PARTS)]
+            remaining += [((*path, "an element"), part) for part in itertools.islice(value, MAX_OBSERVED_PARTS)]
         else:
             with contextlib.suppress(Exception):  # the normal form refuses what cannot be read
                 if (held := unwrap(value)) is not value:
@@ -116,7 +116,7 @@ def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
         ignored[TOTAL] += len(rows)
         ignored[VALUE_TYPES, (), f"array of {rows.dtype.str}"] += len(rows)
         if rows.dtype.kind == "f":
-            _count_numbers(ignored, _to_doubles(rows.reshape(len(rows), -1)[:, :MAX_PARTS]))
+            _count_numbers(ignored, _to_doubles(rows.reshape(len(rows), -1)[:, :MAX_OBSERVED_PARTS]))
 
 
 def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:

@@ -27,9 +27,9 @@ from epsaudit.outputs.normal_form import Array, Items, Raised, kind_of, normalis
 
 WORD = re.compile(r"(?<![\w.)])-?\d+\.\d+(?:e[-+]?\d+)?(?![.\d])|(?<![\w.)\-])-\d+|\d+|[^\W\d_]+")
 """The words of a text: numbers with or without decimals, the parts of addresses and versions, and words of letters."""
-NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
+NUMBER_PATTERN = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
 """A field that is a number."""
-MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)
+MOMENT_PATTERN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)
 """A field that is a date, or a date and time, in the format of ISO 8601."""
 NUMBER_STARTS = frozenset("+-.0123456789")
 """The characters with which a number or a date begins."""
@@ -104,9 +104,9 @@ def _read_field(text: str) -> Any:
     """Return the number or the date that a text represents, or the text itself."""
     if text[:1] not in NUMBER_STARTS or len(text) > 300:
         return text
-    if NUMBER.fullmatch(text):
+    if NUMBER_PATTERN.fullmatch(text):
         return normalise(int(text)) if text.isdigit() else float(text)
-    if MOMENT.fullmatch(text):
+    if MOMENT_PATTERN.fullmatch(text):
         try:
             return normalise((datetime.datetime if len(text) > 10 else datetime.date).fromisoformat(text))
         except (ValueError, OverflowError):

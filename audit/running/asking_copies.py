@@ -33,7 +33,7 @@ mechanism, copy = pickle.load(sys.stdin.buffer)
 print(ask(mechanism, apart(copy)).answers, end="")"""
 
 
-class Answers(NamedTuple):
+class CopyAnswers(NamedTuple):
     """What a copy answered, and how it drew random numbers."""
 
     answers: dict[tuple[int, int], str]
@@ -48,7 +48,7 @@ class Answers(NamedTuple):
     """Whether two calls returned the same memory."""
 
 
-def ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> Answers:
+def ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> CopyAnswers:
     """Ask a copy for runs on x and on x' with each of two seeds.
 
     Parameters
@@ -78,7 +78,7 @@ def ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> An
             answers[number, place] = format_value(tuple(values_of(outputs)))
             states[number, place] = state, law.global_rng.last_states
     same = bool(blocks) and all(np.may_share_memory(blocks[0], blocks[place]) for place in (1, -1))
-    return Answers(answers, states, drew, globally, same)
+    return CopyAnswers(answers, states, drew, globally, same)
 
 
 def answers_alike_elsewhere(asked: bytes, answers: str) -> bool:

@@ -36,7 +36,7 @@ from epsaudit.running.asking_copies import (
     FIRST_RUNS,
     RUNS_PER_SEED,
     USES_HASHES,
-    Answers,
+    CopyAnswers,
     answers_alike_elsewhere,
     ask,
 )
@@ -141,7 +141,7 @@ class CopyTest:
         try:
             one, other = (apart(written_parts), apart(written_parts)) if written_parts else (given, given)
             moments = [time.perf_counter()]
-            answers: list[Answers] = []
+            answers: list[CopyAnswers] = []
             for copy, order in ((one, 1), (one, 1), (other, -1), (other, 1)):
                 answers.append(ask(mechanism, copy, order))
                 moments.append(time.perf_counter())
@@ -177,7 +177,7 @@ class CopyTest:
             pool.shutdown(wait=False)
 
     def _keeps_a_draw(
-        self, mechanism: FunctionMechanism, copies: tuple[Any, Any], asked: tuple[Answers, ...], are_copies: bool
+        self, mechanism: FunctionMechanism, copies: tuple[Any, Any], asked: tuple[CopyAnswers, ...], are_copies: bool
     ) -> bool:
         """Say whether the answers of two copies show that the function keeps a draw, by asking again if necessary."""
         (one, other), (first, again, backwards, after) = copies, asked

@@ -48,7 +48,7 @@ def _cache_anew(function: Callable[..., Any], parameters: dict[str, Any]) -> Any
     return functools.lru_cache(**parameters)(function)
 
 
-class _Reader(pickle.Unpickler):
+class _CopyUnpickler(pickle.Unpickler):
     """An unpickler that makes its own classes; ``classes`` holds the classes that several pickles of one copy share.
 
     cloudpickle numbers the classes that it writes, and returns the class of this process when it reads its number.
@@ -119,4 +119,4 @@ def by_value(values: Sequence[Any], function: Any) -> list[bytes] | None:
 def apart(parts: Iterable[bytes]) -> list[Any]:
     """Read what `by_value` wrote, as one copy with classes of its own that its parts share."""
     classes: dict[str, type] = {}
-    return [_Reader(part, classes).load() for part in parts]
+    return [_CopyUnpickler(part, classes).load() for part in parts]

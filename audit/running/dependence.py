@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import fft
 from scipy.special import gammaincc, gammaln
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 from epsaudit.errors import AuditError
 from epsaudit.outputs.arrays import Outputs, values_of
 from epsaudit.outputs.formatting import format_value
@@ -28,7 +28,7 @@ LEVEL = 1e-9
 """[chosen] Probability that independent runs are refused, over all tests of an audit."""
 LAGS = (1, 2, 3, 4, 8, 16, 64)
 """[chosen] Distances between the runs of a pair."""
-MAX_PAIRS = 2048
+MAX_PAIRS_OF_RUNS = 2048
 """[measured] The most pairs of runs in each half of a test. At the level of one test, this number shows that 1 run in
 50 repeats another."""
 MAX_NUMBERS, MAX_OBJECTS = 1 << 17, 1 << 13
@@ -149,11 +149,11 @@ def _early_or_late(values: Floats) -> Iterator[Dependence]:
         yield Dependence(log_tail(rare, rare, span, size), what)
 
 
-Pairs = tuple[str, NDArray[np.int64], NDArray[np.int64]]
+PairsOfRuns = tuple[str, NDArray[np.int64], NDArray[np.int64]]
 """Pairs of runs: what the second run of a pair is, and the places of the first and the second runs."""
 
 
-def _pairs_at_lags(above: NDArray[np.bool_], rng: np.random.Generator) -> Iterator[Pairs]:
+def _pairs_at_lags(above: NDArray[np.bool_], rng: np.random.Generator) -> Iterator[PairsOfRuns]:
     """Yield pairs of runs at fixed lags, and at the lag that the first half of the runs suggests for the second half.
 
     Each run is in at most one pair of a lag.
@@ -169,7 +169,7 @@ def _pairs_at_lags(above: NDArray[np.bool_], rng: np.random.Generator) -> Iterat
         yield "the next run" if lag == 1 else f"the run {lag:,} later", one, one + lag
 
 
-def _pairs_of_blocks(partition: Sequence[int], size: int, rng: np.random.Generator) -> Pairs:
+def _pairs_of_blocks(partition: Sequence[int], size: int, rng: np.random.Generator) -> PairsOfRuns:
     """Return pairs of runs in the same place of consecutive blocks, of these sizes."""
     blocks, following = np.reshape(partition[: len(partition) // 2 * 2], (-1, 2)).astype(int).T
     starts = np.cumsum(blocks + following) - blocks - following
@@ -198,7 +198,7 @@ def _repetition(
 
 def _spread(pairs: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Choose at most ``2 * MAX_PAIRS`` of this number of pairs, spread over all of them, in random order."""
-    number = min(pairs, 2 * MAX_PAIRS)
+    number = min(pairs, 2 * MAX_PAIRS_OF_RUNS)
     step = pairs // max(number, 1)
     return rng.permutation(np.arange(number) * step + (rng.integers(step, size=number) if number else 0))
 

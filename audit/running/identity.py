@@ -26,7 +26,7 @@ from epsaudit.outputs.formatting import write_plain
 
 MAX_DEPTH = 8
 """[chosen] Levels of attributes that are followed; of what lies deeper only the type counts."""
-PLAIN = (str, bytes, bool, int, float, complex, type(None))
+SCALAR_TYPES = (str, bytes, bool, int, float, complex, type(None))
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -52,7 +52,7 @@ def _parts(value: Any, depth: int, above: tuple[int, ...], seen: dict[int, Any])
     ``above`` holds the ids of the values that contain this one, so that a cycle ends, and ``seen`` the functions and
     classes that were described before.
     """
-    if isinstance(value, PLAIN):
+    if isinstance(value, SCALAR_TYPES):
         yield f"{type(value).__name__} {write_plain(value)}"
         return
     if depth > MAX_DEPTH or id(value) in above:

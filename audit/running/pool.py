@@ -12,10 +12,12 @@ from epsaudit.running.chunks import MIN_CHUNK, MIN_CHUNK_OF_CALLS
 
 FEW_RUNS = 20_000
 """[time] With at most this many runs, a second worker is not worth its start unless one is asked for."""
-REPEATS = "{} takes no rng, or carries a generator of its own, so that copies might repeat each other's noise,"
+COPIES_MAY_REPEAT = (
+    "{} takes no rng, or carries a generator of its own, so that copies might repeat each other's noise,"
+)
 PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
-Answer = TypeVar("Answer")
-Part = TypeVar("Part")
+TaskResult = TypeVar("TaskResult")
+Task = TypeVar("Task")
 
 
 @dataclass(frozen=True)
@@ -50,19 +52,19 @@ class Workers:
         if getattr(mechanism, "copies_repeat", False):
             if n_jobs not in (None, 1):
                 name = getattr(mechanism, "name", mechanism)
-                raise AuditError(f"{REPEATS.format(name)} and then no bound holds. Use one job, {PROMISE}")
+                raise AuditError(f"{COPIES_MAY_REPEAT.format(name)} and then no bound holds. Use one job, {PROMISE}")
             n_jobs = 1
         return cls(n_jobs, prefer, least, recorded)
 
     def each(
         self,
-        function: Callable[[Any, Part], Answer],
+        function: Callable[[Any, Task], TaskResult],
         shared: Any,
-        parts: Iterable[Part],
+        parts: Iterable[Task],
         runs: int,
         *,
         in_order: bool = False,
-    ) -> Generator[tuple[Part, Answer], None, None]:
+    ) -> Generator[tuple[Task, TaskResult], None, None]:
         """Yield every part together with ``function(shared, part)``.
 
         ``runs`` is the number of runs of all parts, by which it is decided whether workers are worth starting. Results
@@ -110,4 +112,4 @@ def check_restart(mechanism: object) -> None:
 
 def refuse_restart(name: object) -> NoReturn:
     """Raise `AuditError` because the mechanism with this name might repeat its noise after a restart."""
-    raise AuditError(f"{REPEATS.format(name)} so no checkpoint can be kept. Do without, {PROMISE}")
+    raise AuditError(f"{COPIES_MAY_REPEAT.format(name)} so no checkpoint can be kept. Do without, {PROMISE}")

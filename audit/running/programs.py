@@ -83,7 +83,7 @@ def command(
     files = [word for word in parts[1:] if not word.startswith("-") and "." in Path(word).name and "\n" not in word]
     program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
     relation = adjacency_of(adjacency)
-    name, law = name or Path([*files, parts[0]][0]).name, _Restarted if fresh else CommandDistribution
+    name, law = name or Path([*files, parts[0]][0]).name, _RestartedProgram if fresh else CommandDistribution
     return CommandMechanism(program, name, claim, relation, tuple(list_pairs(pairs, relation)), law=law, fresh=fresh)
 
 
@@ -205,7 +205,7 @@ def alternating(mechanism: Mechanism) -> Mechanism:
         return dataclasses.replace(mechanism, law=_Alternating) if child.single else mechanism
 
 
-class _Restarted(CommandDistribution):
+class _RestartedProgram(CommandDistribution):
     """The law of a program that is started anew for every run."""
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:

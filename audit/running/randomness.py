@@ -24,7 +24,7 @@ import numpy as np
 from epsaudit.errors import AuditError, is_own
 
 GENERATOR_TYPES = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
-MAX_DEPTH, MAX_PARTS = 4, 64
+MAX_DEPTH, MAX_SEARCHED_PARTS = 4, 64
 """[chosen] How deep a function is searched for a generator (functions within functions), and how many parts of a
 container are searched."""
 LOCK = threading.RLock()
@@ -72,7 +72,7 @@ def _parts_of(thing: Any, arguments: int) -> list[Any]:
     if isinstance(thing, functools.partial):
         return [thing.func, *thing.args, *thing.keywords.values()]
     if isinstance(thing, (dict, list, tuple, set, frozenset)):
-        return list(itertools.islice(thing.values() if isinstance(thing, dict) else thing, MAX_PARTS))
+        return list(itertools.islice(thing.values() if isinstance(thing, dict) else thing, MAX_SEARCHED_PARTS))
     parts: list[Any] = [] if inspect.isclass(thing) else list(getattr(thing, "__dict__", {}).values())
     for kind in (thing if inspect.isclass(thing) else type(thing)).__mro__:
         if kind.__module__ == "__main__" or is_own(sys.modules.get(kind.__module__)):

@@ -23,7 +23,7 @@ from epsaudit.running.calling import wrong_call
 from epsaudit.running.dependence import FRESH, LEVEL, checksums, log_tail
 from epsaudit.running.functions import FunctionMechanism
 
-FAILURES = (Raised, TimedOut, type(None))
+FAILURE_TYPES = (Raised, TimedOut, type(None))
 MAX_NUMBERS, MAX_OTHERS = 1 << 13, 1 << 8
 """[time] The most outputs of a block that are compared: numbers, and outputs of other kinds, a microsecond each."""
 STOPPED = "A function that keeps a budget, a count or a cache does so, and its runs say nothing of a release."
@@ -120,7 +120,7 @@ class Rates:
         values, (commonest, middle, width) = _compared(outputs, self.numbers), self.marks[place]
         failed = 0
         if outputs.dtype == object:
-            failed = sum(isinstance(one, FAILURES) for one in outputs[: len(values)].tolist())
+            failed = sum(isinstance(one, FAILURE_TYPES) for one in outputs[: len(values)].tolist())
         with np.errstate(over="ignore", invalid="ignore"):
             marked = (values == commonest, values > middle, np.abs(values - middle) > width)
         return np.array([len(values), failed, *map(np.count_nonzero, marked)])

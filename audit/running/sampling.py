@@ -27,7 +27,7 @@ from epsaudit.witnesses.events import Witness
 
 UNREAD = "differs between x and x' and is not read, so return it as a part of its own"
 COPIED = "the function changes its dataset: every run was given a copy"
-MAX_KEPT = 48_000_000
+MAX_TRAINING_NUMBERS = 48_000_000
 """[memory] Numbers of each side that training keeps: 384 MB, of arrays of 100,000 numbers 480 MB."""
 
 
@@ -87,7 +87,7 @@ def training_outputs(
         else:
             done += 2 * chunk.size
     before = done
-    share = MAX_KEPT // max(len(found), 1)
+    share = MAX_TRAINING_NUMBERS // max(len(found), 1)
     for chunk, (drawn, seconds, seen, ignored) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
         if any(seen) or any(ignored):
             learn(sides, seen, ignored)

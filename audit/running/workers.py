@@ -23,7 +23,7 @@ import cloudpickle
 
 from epsaudit.errors import AuditError, is_own, needs
 from epsaudit.running import cancelling
-from epsaudit.running.pool import Answer, Part, Workers
+from epsaudit.running.pool import Task, TaskResult, Workers
 from epsaudit.running.provenance import provenance
 
 WATCH_SECONDS = 0.5
@@ -32,12 +32,12 @@ WATCH_SECONDS = 0.5
 
 def side_by_side(
     workers: Workers,
-    function: Callable[[Any, Part], Answer],
+    function: Callable[[Any, Task], TaskResult],
     shared: Any,
-    parts: Iterable[Part],
+    parts: Iterable[Task],
     jobs: int | None,
     in_order: bool,
-) -> Iterator[tuple[Part, Answer]]:
+) -> Iterator[tuple[Task, TaskResult]]:
     """Yield every part together with ``function(shared, part)``, computed by joblib; see `Workers.each`.
 
     Raises `AuditError` if a worker or the cluster is lost, or if ``shared`` cannot be sent to another process.
@@ -50,9 +50,9 @@ def side_by_side(
     if not getattr(backend, "supports_sharedmem", False):
         _restart_outdated_workers()
         job.seal()
-    sent: dict[int, Part] = {}  # parts are kept here, so that workers need not send them back
+    sent: dict[int, Task] = {}  # parts are kept here, so that workers need not send them back
 
-    def begin(number: int, part: Part) -> Any:
+    def begin(number: int, part: Task) -> Any:
         sent[number] = part
         return joblib.delayed(_one)(job, function, number, part)
 
@@ -122,7 +122,7 @@ def _unseal(sealed: bytes) -> Job:
     return Job(cloudpickle.loads(sealed), sealed)
 
 
-def _one(job: Job, function: Callable[[Any, Part], Answer], number: int, part: Part) -> tuple[int, Answer]:
+def _one(job: Job, function: Callable[[Any, Task], TaskResult], number: int, part: Task) -> tuple[int, TaskResult]:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         _follow_the_parent()
     with cancelling.working_for(job.ends):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from epsaudit.outputs.arrays import Floats, Singles
+from epsaudit.array_types import Floats, Singles
 from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS
 from epsaudit.search.encoding import Encoding
 from epsaudit.search.limits import MAX_COORDINATES
@@ -18,7 +18,7 @@ from epsaudit.search.out_of_fold import select_learning_entries
 from epsaudit.search.regression import fit_logistic_ridge
 from epsaudit.search.spline_basis import KNOT_RANKS, FeatureBasis, build_bases
 from epsaudit.witnesses.feature import Feature
-from epsaudit.witnesses.learnt import Additive
+from epsaudit.witnesses.learnt import AdditiveModel
 
 MAX_LEARNING_OUTPUTS = 350_000
 """[measured] Maximum number of outputs of each side from which scores are learnt. Sparse vector 3 has a share of 0.81
@@ -38,7 +38,7 @@ Laplace noise, where all coordinates have equal coefficients, these shares are 0
 
 def fit_sums(
     data: Encoding, group: Sequence[Feature], ordered: bool, lines: bool = False
-) -> list[tuple[float, NDArray[np.int64], Additive, Singles]]:
+) -> list[tuple[float, NDArray[np.int64], AdditiveModel, Singles]]:
     """Learn sums of one function for each feature of a group, with shared and with free coefficients.
 
     The functions are curves, or lines if ``lines`` is true. Features of an ``ordered`` group, or of a large one, may
@@ -98,5 +98,5 @@ def fit_sums(
     for gain, bases, one, scores in found.values():
         each = np.split(one, np.cumsum([basis.width for basis in bases])[:-1])
         terms = tuple(basis.term(part) for basis, part in zip(bases, each, strict=True))
-        sums.append((gain / len(entries), entries, Additive(terms), scores))
+        sums.append((gain / len(entries), entries, AdditiveModel(terms), scores))
     return sums

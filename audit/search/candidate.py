@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, rel_entr
 
-from epsaudit.outputs.arrays import Codes, Floats, Outputs
+from epsaudit.array_types import Floats, Ints
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.search.scores import Score
 from epsaudit.search.smoothing import compute_one_sided_variance, smooth_log_odds
 from epsaudit.witnesses.events import Witness
@@ -61,7 +62,7 @@ class CandidateScore:
     size: float
     n_errors: float = DEFAULT_SD
     margin: float = 0.0
-    _rates: dict[float, list[tuple[Codes, Codes, Floats, Floats]]] = field(init=False, default_factory=dict, repr=False)
+    _rates: dict[float, list[tuple[Ints, Ints, Floats, Floats]]] = field(init=False, default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -137,7 +138,7 @@ class CandidateScore:
         correct, wrong = np.concatenate([self.upper, self.lower[::-1]], axis=1)
         return float(np.max((correct - wrong) / np.sqrt(correct + wrong + 1.0)))
 
-    def rates(self, n_errors: float | None = None) -> list[tuple[Codes, Codes, Floats, Floats]]:
+    def rates(self, n_errors: float | None = None) -> list[tuple[Ints, Ints, Floats, Floats]]:
         """Return the expected rates of correct and wrong guesses of all events.
 
         The list has one tuple each for the upper events, the lower events, and pairs of both: the indices of the upper
@@ -153,7 +154,7 @@ class CandidateScore:
         return self._rates[n_errors]
 
     def rates_of(
-        self, upper: Codes, lower: Codes, n_errors: float | None, own_errors: float = 0.0
+        self, upper: Ints, lower: Ints, n_errors: float | None, own_errors: float = 0.0
     ) -> tuple[Floats, Floats]:
         """Return the expected rates of correct and of wrong guesses for events with these thresholds.
 
@@ -216,13 +217,13 @@ class CandidateScore:
 
 
 @functools.lru_cache(2 * MAX_THRESHOLDS)
-def _list_events(levels: int) -> tuple[tuple[Codes, Codes], ...]:
+def _list_events(levels: int) -> tuple[tuple[Ints, Ints], ...]:
     """Return threshold indices of all upper events, all lower events and all disjoint pairs; -1 is no event."""
     every, none = np.arange(levels), np.full(levels, -1)
     return (every, none), (none, every), np.tril_indices(levels, -1)
 
 
-def _add_tails(found: list[Floats], upper: Codes, lower: Codes) -> tuple[Floats, Floats]:
+def _add_tails(found: list[Floats], upper: Ints, lower: Ints) -> tuple[Floats, Floats]:
     """Return the rates of correct and of wrong guesses of events that consist of an upper and a lower tail.
 
     The two tails contain different outputs, so their errors are independent.

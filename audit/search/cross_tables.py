@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsaudit.outputs.arrays import Codes, Floats, Outputs
+from epsaudit.array_types import Floats, Ints
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.search.difference_tests import (
     compute_pearson,
     count_cells,
@@ -63,7 +64,7 @@ class BinnedField:
 
     feature: Feature
     numbers: Floats
-    codes: Codes
+    codes: Ints
     edges: Floats
     single: bool
     levels: int

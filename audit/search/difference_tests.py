@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
-from epsaudit.outputs.arrays import Codes, Floats, Outputs
+from epsaudit.array_types import Floats, Ints
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.witnesses.feature import Feature
 
 MAX_SCREENING_OUTPUTS = 16_000
@@ -42,7 +43,7 @@ def read_both_sides(feature: Feature, sides: Sequence[Outputs]) -> Floats:
     return np.concatenate([feature(sides[0]), feature(sides[1])]).astype(float, copy=False)
 
 
-def assign_cells(numbers: Floats, max_cells: int) -> tuple[Codes, Floats]:
+def assign_cells(numbers: Floats, max_cells: int) -> tuple[Ints, Floats]:
     """Return the cell of every number, -1 for NaN, and the edges between the cells.
 
     Every distinct value is a cell of its own if there are at most ``max_cells`` of them; otherwise the cells are
@@ -71,7 +72,7 @@ def unique_of_sorted(ordered: Floats) -> Floats:
     return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]])
 
 
-def count_cells(codes: Codes, size: int, cells: int = 0) -> NDArray[np.int64]:
+def count_cells(codes: Ints, size: int, cells: int = 0) -> NDArray[np.int64]:
     """Return how many outputs of x and of x' fall into each cell, shape (2, cells).
 
     ``codes`` are the cells of all outputs, numbered from 0; the first ``size`` of them belong to x. ``cells`` is the
@@ -81,7 +82,7 @@ def count_cells(codes: Codes, size: int, cells: int = 0) -> NDArray[np.int64]:
     return np.array([np.bincount(codes[:size], minlength=cells), np.bincount(codes[size:], minlength=cells)])
 
 
-def compute_pearson(codes: Codes, size: int) -> tuple[float, int]:
+def compute_pearson(codes: Ints, size: int) -> tuple[float, int]:
     """Return Pearson's chi-square statistic for the cells of two samples of equal size, and its degrees of freedom.
 
     ``codes`` are the cells of all outputs; the first ``size`` of them belong to x. The mean of the statistic equals its

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.arrays import Floats, Outputs
+from epsaudit.array_types import Floats
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.outputs.atoms import find_distinct
 from epsaudit.search.limits import MIN_ATOM_COUNT, N_FOLDS
 from epsaudit.search.readers import Features, find_features

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.arrays import Floats, Outputs
+from epsaudit.array_types import Floats
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
     MAX_SCREENING_OUTPUTS,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.arrays import Floats, values_of
+from epsaudit.array_types import Floats
+from epsaudit.outputs.arrays import values_of
 from epsaudit.search.candidate import DEFAULT_SD, CandidateScore
 from epsaudit.search.difference_tests import shrink_log_ratios
 from epsaudit.search.encoding import Encoding

@@ -16,7 +16,7 @@ from epsaudit.search.encoding import Encoding
 from epsaudit.search.family import COMPLEX_EVENT_MARGIN
 from epsaudit.search.limits import N_FOLDS
 from epsaudit.search.scores import Monotone
-from epsaudit.witnesses.learnt import Additive
+from epsaudit.witnesses.learnt import AdditiveModel
 
 
 def select_learning_entries(data: Encoding, limit: int) -> NDArray[np.int64]:
@@ -27,7 +27,7 @@ def select_learning_entries(data: Encoding, limit: int) -> NDArray[np.int64]:
 
 
 def evaluate_out_of_fold(
-    data: Encoding, entries: NDArray[np.int64], score: Additive, out_of_fold: NDArray[np.floating]
+    data: Encoding, entries: NDArray[np.int64], score: AdditiveModel, out_of_fold: NDArray[np.floating]
 ) -> Iterator[CandidateScore]:
     """Yield the candidate of a learnt score.
 

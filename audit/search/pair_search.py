@@ -17,7 +17,7 @@ from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS
 from epsaudit.search.limits import MAX_PARTS
 from epsaudit.search.output_fields import MAX_STORED_NUMBERS, estimate_outputs_holding
 from epsaudit.search.selection import OPTIMISTIC_SD, choice_rank
-from epsaudit.witnesses.learnt import Additive
+from epsaudit.witnesses.learnt import AdditiveModel
 
 SHORTLISTED = 12
 """[time] Number of candidate scores that are counted on outputs which are not kept in memory."""
@@ -112,7 +112,10 @@ class PairSearch:
         promising = []  # the features of each sum whose optimistic bound beats the current choice
         for one in shortlist:
             learnt = getattr(one.score, "feature", None)
-            if isinstance(learnt, Additive) and best_of([one], objective, OPTIMISTIC_SD).predicted > chosen.predicted:
+            if (
+                isinstance(learnt, AdditiveModel)
+                and best_of([one], objective, OPTIMISTIC_SD).predicted > chosen.predicted
+            ):
                 promising.append({term.feature for term in learnt.terms})
 
         def refit(number: int, group: Sequence[object]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from epsaudit.outputs.arrays import Floats, Singles
+from epsaudit.array_types import Floats, Singles
 
 N_NEWTON_STEPS = 3
 """[time] Number of steps of Newton's method with the information matrix at 0. Few steps suffice: the method is exact

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.arrays import Floats, Outputs
+from epsaudit.array_types import Floats
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.outputs.atoms import find_atoms
 from epsaudit.outputs.normal_form import to_float
 from epsaudit.witnesses.events import Event, Interval, Region

@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from epsaudit.array_types import Floats, Ints
 from epsaudit.bounds.certificates import Box, Certificate, MembershipGame
 from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim
-from epsaudit.outputs.arrays import Codes, Floats
 from epsaudit.search.candidate import CandidateScore
 from epsaudit.witnesses.conditions import count_parts
 from epsaudit.witnesses.events import Interval, Region, Witness
@@ -130,7 +130,7 @@ class Bound:
             self._known[candidate, n_errors] = self._choose(candidate, bounded, n_errors)
         return self._known[candidate, n_errors]
 
-    def _bound_events(self, rates: Iterable[tuple[Codes, Codes, Floats, Floats]]) -> list[BoundedEvents]:
+    def _bound_events(self, rates: Iterable[tuple[Ints, Ints, Floats, Floats]]) -> list[BoundedEvents]:
         """Return the predicted bounds of events with the given rates, once for each certificate that applies."""
         half, found, along_profile = self.runs / 2.0, list[BoundedEvents](), list[tuple[Floats, BoundedEvents]]()
         for upper, lower, correct, wrong in rates:
@@ -207,8 +207,8 @@ class BoundedEvents(NamedTuple):
     certificate: Certificate
     bounds: Floats
     counts: Counts
-    upper: Codes
-    lower: Codes
+    upper: Ints
+    lower: Ints
 
     @property
     def lead(self) -> Floats:
@@ -220,7 +220,7 @@ class BoundedEvents(NamedTuple):
         return int(np.argmax(self.bounds if np.max(self.bounds) > 0.0 else self.lead))
 
 
-def _find_undominated(correct: Floats, wrong: Floats) -> Codes:
+def _find_undominated(correct: Floats, wrong: Floats) -> Ints:
     """Return the events for which no other event has more correct and fewer wrong guesses.
 
     Only these are bounded, because confidence limits are slow to compute.

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dpttrf, dpttrs
 from scipy.special import expit, logit, ndtri
 
-from epsaudit.outputs.arrays import Floats
+from epsaudit.array_types import Floats
 
 WALK_VARIANCES = tuple(np.geomspace(1e-6, 10.0, 7))
 """[chosen] Variances of the change of the log odds for each logit of the rank, if the log odds are a random walk. The

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.arrays import Floats, Singles
+from epsaudit.array_types import Floats, Singles
 from epsaudit.search.difference_tests import unique_of_sorted
 from epsaudit.search.encoding import Encoding
 from epsaudit.search.limits import MAX_DISTINCT_KNOTS, MIN_OCCURRENCES

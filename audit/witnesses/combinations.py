@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from epsaudit.array_types import Floats
 from epsaudit.errors import AuditError
-from epsaudit.outputs.arrays import Floats, Outputs, rows_of
+from epsaudit.outputs.arrays import Outputs, rows_of
 from epsaudit.witnesses.feature import Feature, FormattedLabel
 from epsaudit.witnesses.parts import Coordinate
 

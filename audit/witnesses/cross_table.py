@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsaudit.outputs.arrays import Floats, Outputs
+from epsaudit.array_types import Floats
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.witnesses.feature import Feature, FormattedLabel
 from epsaudit.witnesses.number_format import find_distinguishing_digits, format_number
 from epsaudit.witnesses.parts import CategoryCode

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from epsaudit.array_types import Floats
 from epsaudit.errors import whole_at_least
-from epsaudit.outputs.arrays import Floats, Outputs
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.witnesses.feature import Feature, FormattedLabel
 from epsaudit.witnesses.number_format import MAX_PRINTED_DIGITS, N_PRINTED_DIGITS, format_number
 from epsaudit.witnesses.parts import Value

@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Bools
 from epsaudit.bounds.counts import Counts
 from epsaudit.errors import AuditError
-from epsaudit.outputs.arrays import Mask, Outputs, normalise_array, values_of
+from epsaudit.outputs.arrays import Outputs, normalise_array, values_of
 from epsaudit.outputs.atoms import describe_atoms, is_atom
 from epsaudit.outputs.formatting import format_value
 from epsaudit.outputs.json_form import output_from_json, output_to_json
@@ -33,7 +34,7 @@ from epsaudit.witnesses.serialisation import feature_from_dict, feature_to_dict
 class Event(Protocol):
     """A fixed set of outputs."""
 
-    def contains(self, outputs: Outputs) -> Mask:
+    def contains(self, outputs: Outputs) -> Bools:
         """Return for each output whether it lies in the event, shape (size,)."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,7 +50,7 @@ class Interval:
     includes_low: bool = True
     includes_high: bool = True
 
-    def contains(self, numbers: NDArray[Any]) -> Mask:
+    def contains(self, numbers: NDArray[Any]) -> Bools:
         """Return which numbers lie in the interval. NaN never does."""
         below = numbers <= self.high if self.includes_high or self.high == math.inf else numbers < self.high
         if self.low == -math.inf:
@@ -102,7 +103,7 @@ class Region:
     included: tuple[Hashable, ...] = ()
     excluded: tuple[Hashable, ...] = ()
 
-    def contains(self, outputs: Outputs, numbers: NDArray[Any] | None = None) -> Mask:
+    def contains(self, outputs: Outputs, numbers: NDArray[Any] | None = None) -> Bools:
         """Return for each output whether it lies in the event.
 
         ``numbers`` are the numbers of the feature, if they are known already.
@@ -202,7 +203,7 @@ class Witness:
         """Number of events, 1 or 2."""
         return (self.guess_x is not None) + (self.guess_x_prime is not None)
 
-    def guesses(self, outputs: Outputs) -> tuple[Mask | None, Mask | None]:
+    def guesses(self, outputs: Outputs) -> tuple[Bools | None, Bools | None]:
         """Return for each output whether it is a guess 'x', and whether it is a guess 'x''.
 
         The result for an event that is not given is None. Raises `AuditError` if an output lies in both events, because

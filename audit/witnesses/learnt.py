@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsaudit.outputs.arrays import Floats, Outputs, rows_of
+from epsaudit.array_types import Floats
+from epsaudit.outputs.arrays import Outputs, rows_of
 from epsaudit.outputs.formatting import list_names
 from epsaudit.witnesses.feature import Feature, FormattedLabel
 from epsaudit.witnesses.parts import Coordinate
@@ -45,7 +46,7 @@ class Term(FormattedLabel):
 
 
 @dataclass(frozen=True)
-class Additive:
+class AdditiveModel:
     """A sum of terms, as naive Bayes and logistic regression on piecewise linear functions learn it.
 
     The label names the features whose terms vary most.

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.errors import with_article
-from epsaudit.outputs.arrays import Floats, Mask, Outputs, kinds_of, numbers_of, rows_of, values_of
+from epsaudit.outputs.arrays import Outputs, kinds_of, numbers_of, rows_of, values_of
 from epsaudit.outputs.atoms import find_atoms, is_atom
 from epsaudit.outputs.formatting import format_value, list_names
 from epsaudit.outputs.layouts import layout_of, parts_at
@@ -176,7 +177,7 @@ class PositionOf:
         return np.fromiter((one.index(item) if item in one else np.nan for one in lists), float, len(outputs))
 
 
-def equals_number(rows: Floats, number: float) -> Mask:
+def equals_number(rows: Floats, number: float) -> Bools:
     """Return where rows equal a number. NaN equals NaN."""
     return np.isnan(rows) if number != number else rows == number
 

@@ -27,7 +27,7 @@ from epsaudit.witnesses.digits import (
     TrailingZeros,
 )
 from epsaudit.witnesses.feature import OPTIONAL_FIELD, Feature
-from epsaudit.witnesses.learnt import Additive, Term, Tree
+from epsaudit.witnesses.learnt import AdditiveModel, Term, Tree
 from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, HasKind, Length, NumberAt, PositionOf, Value
 
 FEATURE_KINDS: dict[str, type] = {
@@ -54,7 +54,7 @@ FEATURE_KINDS: dict[str, type] = {
     "Release": FirstOrLastNumber,
     "Together": CrossTable,
     "Term": Term,
-    "Additive": Additive,
+    "Additive": AdditiveModel,
     "Tree": Tree,
 }
 """Classes of features and readings by the name that files use for them."""

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.mechanisms.additive import Gaussian, Laplace, SphericalGaussian
-from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.queries import NumericQuery
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse, TwoBinomials

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ZCDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import fraction
@@ -23,7 +24,7 @@ from epsaudit.mechanisms.down_sensitivity import (
     least_noise,
 )
 from epsaudit.mechanisms.interior_point import InteriorPoint, Plan, PrefixInteriorPoint
-from epsaudit.mechanisms.laws import FiniteLaw, Floats
+from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.quasi_concave import Levels, Stage
 from epsaudit.mechanisms.queries import Dataset, Indices, LossCurve, MonotoneHull, MonotoneQuery
 from epsaudit.mechanisms.queries.enumeration import removals_until

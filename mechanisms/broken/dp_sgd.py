@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from epsaudit.array_types import Floats, Ints
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import whole_at_least
-from epsaudit.mechanisms.dp_sgd import DPSGD, Floats, Ints, Records
+from epsaudit.mechanisms.dp_sgd import DPSGD, Records
 
 
 @dataclass(frozen=True, eq=False)

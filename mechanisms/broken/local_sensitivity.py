@@ -9,11 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from epsaudit.array_types import Floats
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.discrete_ratio import DiscreteCountsRatio
-from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw
 from epsaudit.mechanisms.private_bound import JoinBound, PrivatelyBounded
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import (

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsaudit.array_types import Floats
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, as_records
-from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 
 

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import whole_at_least
 from epsaudit.mechanisms.broken.additive import AsBoundedRange
 from epsaudit.mechanisms.enumerated_losses import EnumeratedLosses
 from epsaudit.mechanisms.histogram import GaussianHistogram, StableHistogram
 from epsaudit.mechanisms.inverse_sensitivity import SlopeLosses
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw
 from epsaudit.mechanisms.queries import VOTES, Dataset, Utilities, VoteCounts
 from epsaudit.mechanisms.selection import (
     ExponentialMechanism,

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.sparse_vector import SparseVectorLaw, _SparseVector, codes, symbols_of
 from epsaudit.mechanisms.vectors import GreatestLaw, NoisyHistogram, _Vector
 

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from epsaudit.array_types import Floats
 from epsaudit.errors import AuditError
-from epsaudit.mechanisms.exact.losses import Floats, LossPair, merge_equal
+from epsaudit.mechanisms.exact.losses import LossPair, merge_equal
 
 CELLS, CELLS_WITH_TAILS = 2000, 8000
 """Grid steps to the greatest loss of a part, at most: where losses have a bound, and where tails take most steps."""

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.errors import AuditError, clipped
 from epsaudit.mechanisms.exact.convolution import convolved
 from epsaudit.mechanisms.exact.losses import (
-    Booleans,
-    Floats,
     Integrands,
     LossPair,
     NotKnownError,
@@ -175,7 +174,7 @@ def _log_density(law: Any, points: NDArray[Any]) -> Floats:
     raise AuditError(f"log_density of {_name(law)} gave {what}; it must give a number or -inf for each output.")
 
 
-def _acceptable(parents: Panels, halves: Panels, level: int) -> Booleans:
+def _acceptable(parents: Panels, halves: Panels, level: int) -> Bools:
     """Both densities integrated to ten digits by parent and halves alike, and a loss that is monotone on the half."""
     before, after = parents.log_masses, halves.log_masses
     after_both = np.logaddexp(after[:, 0::2], after[:, 1::2])
@@ -187,7 +186,7 @@ def _acceptable(parents: Panels, halves: Panels, level: int) -> Booleans:
     return np.asarray(good | (bounds < _SMALLEST - 30.0) | ((level > 12) & (bounds < -42.0)))
 
 
-def _monotone(panels: Panels) -> Booleans:
+def _monotone(panels: Panels) -> Bools:
     """Whether the loss is monotone on each panel, but for rounding; infinite losses must be so throughout."""
     losses = difference(panels.values[0], panels.values[1])
     with np.errstate(invalid="ignore"):

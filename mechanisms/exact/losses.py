@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.claims.conversions import roots
 from epsaudit.errors import AuditError
 
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 Places = NDArray[np.intp]
 Integrands = Callable[[Floats], Floats]
 """Maps points of shape (n,) to log-integrands of shape (channels, n)."""
@@ -109,7 +108,7 @@ class Panels:
         left = np.stack([self.left, middle], axis=1).ravel()
         return Panels.over(left, np.stack([middle, self.right], axis=1).ravel(), integrands)
 
-    def __getitem__(self, chosen: Booleans | NDArray[np.intp]) -> Panels:
+    def __getitem__(self, chosen: Bools | NDArray[np.intp]) -> Panels:
         return Panels(self.left[chosen], self.right[chosen], self.values[:, chosen])
 
 
@@ -141,7 +140,7 @@ def initial_edges(knots: Sequence[float], scale: float) -> Floats:
 def refine(
     panels: Panels,
     integrands: Integrands,
-    accept: Callable[[Panels, Panels, int], Booleans],
+    accept: Callable[[Panels, Panels, int], Bools],
     matters: Callable[[Panels], bool],
 ) -> Panels:
     """Halve panels until every half is accepted; `AuditError` if so many do not suffice, or what is left matters.
@@ -196,7 +195,7 @@ def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -
         return np.where(diverges, np.inf, -np.inf)
     settled = np.full(kept.size, -np.inf)  # log of what the accepted panels hold
 
-    def accept(parents: Panels, halves: Panels, level: int) -> Booleans:
+    def accept(parents: Panels, halves: Panels, level: int) -> Bools:
         nonlocal settled
         before, after = parents.log_masses, halves.log_masses
         after_both = np.logaddexp(after[:, 0::2], after[:, 1::2])
@@ -220,7 +219,7 @@ def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -
     return result
 
 
-def _diverges_at_a_knot(integrands: Integrands, knots: Sequence[float], scale: float) -> Booleans:
+def _diverges_at_a_knot(integrands: Integrands, knots: Sequence[float], scale: float) -> Bools:
     """Whether the integrand times the distance to a knot does not fall as the knot is approached, shape (channels,)."""
     places = np.asarray(knots, float)
     places = places[scale * 2.0**-28 > 64 * np.spacing(np.abs(places))]
@@ -365,7 +364,7 @@ class LossPair:
         others = np.logaddexp.accumulate(self.atoms[:, ::-1], axis=1)[:, ::-1]
         return np.concatenate([nothing, first], axis=1), np.concatenate([others, nothing], axis=1)
 
-    def _cut(self, thresholds: Floats) -> tuple[Booleans, Panels, Panels, tuple[Places, Places]]:
+    def _cut(self, thresholds: Floats) -> tuple[Bools, Panels, Panels, tuple[Places, Places]]:
         """Panels wholly above each threshold, the parts of cut panels above and below, and whose they are."""
         least, greatest = self.ranges
         at = _reached(thresholds)[:, None]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri_exp
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.conversions import log_excess, renyi_of_excess, root
 from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.data.neighbours import DatasetPair
@@ -24,7 +25,6 @@ from epsaudit.mechanisms.exact.convolution import LEAST_DELTA
 from epsaudit.mechanisms.exact.laws import knows_law, loss_pair
 from epsaudit.mechanisms.exact.losses import (
     DOUBLINGS,
-    Floats,
     LossPair,
     NotKnownError,
     difference,

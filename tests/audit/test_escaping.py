@@ -16,7 +16,7 @@ from epsaudit import AuditResult, SequentialResult
 from epsaudit.experiments import studies
 from epsaudit.text import csv_cell, latex, markdown, visible
 from epsaudit.tools.reporting import figures, page, tables
-from epsaudit.tools.reporting.tables import Column, print_table, to_csv, to_latex, to_markdown
+from epsaudit.tools.reporting.tables import TableColumn, print_table, to_csv, to_latex, to_markdown
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -83,7 +83,7 @@ def test_numbers_in_csv_stay_numbers(number):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_tables_keep_their_shape(text):
     rows = [{"name": text, "bound": 0.5}, {"name": "next", "bound": None}]
-    columns = [Column("name", text, "code"), Column("bound", "bound", "lower")]
+    columns = [TableColumn("name", text, "code"), TableColumn("bound", "bound", "lower")]
     lines = to_markdown(rows, columns).splitlines()
     assert len(lines) == 4
     assert all(line.replace("\\\\", "").replace("\\|", "").count("|") == 3 for line in lines)
@@ -125,7 +125,7 @@ class TestNamesStayAsTheyAre:
         tables.print_table(tables.result_rows(results), tables.RESULT_COLUMNS, width=200)
         printed = capsys.readouterr().out
         assert all(f" {name} " in printed for name in NAMES)
-        print_table([{"name": name} for name in NAMES], [Column("name", "[name] :m:")], "a [title]")
+        print_table([{"name": name} for name in NAMES], [TableColumn("name", "[name] :m:")], "a [title]")
         printed = capsys.readouterr().out
         assert all(name in printed for name in [*NAMES, "[name] :m:", "a [title]"])
 

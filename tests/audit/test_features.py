@@ -25,7 +25,7 @@ from epsaudit.witnesses.digits import (
     TrailingZeros,
 )
 from epsaudit.witnesses.events import Interval, Region, Witness, event_from_dict
-from epsaudit.witnesses.learnt import Additive, Term, Tree
+from epsaudit.witnesses.learnt import AdditiveModel, Term, Tree
 from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, HasKind, Length, NumberAt, PositionOf, Value
 from epsaudit.witnesses.serialisation import FEATURE_KINDS, feature_from_dict, feature_to_dict
 
@@ -84,7 +84,7 @@ def objects(*values):
         ),
         (Term(Y, (0.0, 1.0), (0.0, 2.0), missing=-5.0), np.array([0.25, 9.0, NAN]), [0.5, 2, -5], "f(y)"),
         (
-            Additive(tuple(Term(Coordinate(i), (0.0, 1.0), (0.0, 1.0 + i)) for i in range(2))),
+            AdditiveModel(tuple(Term(Coordinate(i), (0.0, 1.0), (0.0, 1.0 + i)) for i in range(2))),
             np.array([[1.0, 1.0]]),
             [3],
             "score of (y[1], y[0])",

@@ -197,7 +197,7 @@ class TestNeighbours:
         rng = np.random.default_rng(3)
         values = rng.normal(size=(200, 3))
         release = np.concatenate([values[:50], rng.normal(size=(950, 3))])
-        monkeypatch.setattr(distances_module, "MAX_PAIRS", 200 * 30)
+        monkeypatch.setattr(distances_module, "MAX_SEARCHED_DISTANCES", 200 * 30)
         scores, names, notes = score_records(numbers(values), numbers(release), seed=1)
         np.testing.assert_array_equal(scores[:, names.index("distance")] == 0, np.arange(200) < 50)
         assert "a random sample of 30 of the 1,000 distinct records of the release" in notes[0]
@@ -305,7 +305,7 @@ class TestScores:
         values = rng.integers(0, 4, (100, 5)).astype(float)
         encoded = encode(mixed(values, 0), mixed(values[:30], 0))
         expected = count_agreeing(encoded, [0, 1, 4])
-        monkeypatch.setattr(combinations, "MAX_CELLS", 10)
+        monkeypatch.setattr(combinations, "MAX_COUNTERS", 10)
         np.testing.assert_array_equal(count_agreeing(encoded, [0, 1, 4]), expected)
 
     def test_one_column_and_one_record(self):

@@ -32,7 +32,7 @@ from epsaudit.audits.one_run import (
 from epsaudit.audits.one_run.audit import canary_order
 from epsaudit.audits.one_run.planning import planned_guesses
 from epsaudit.bounds import one_run as bounds
-from epsaudit.bounds.one_run import DELTA_SHARE, GuessBound, GuessSet
+from epsaudit.bounds.one_run import DELTA_ERROR_SHARE, GuessBound, GuessSet
 from epsaudit.experiments.separate_half import SeparateHalf
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 
@@ -303,7 +303,7 @@ class TestRules:
     def test_a_separate_half_pays_for_delta(self):
         (counts,) = (result := audit_one_run(APPROXIMATE_SUM, guesses=HALF, seed=3)).counts
         numbers = counts.canaries, counts.guesses, counts.correct
-        assert result.lower_bound == bounds.epsilon_bound(*numbers, 1e-3, 0.95, "sharp", DELTA_SHARE)
+        assert result.lower_bound == bounds.epsilon_bound(*numbers, 1e-3, 0.95, "sharp", DELTA_ERROR_SHARE)
         assert 0.0 < result.lower_bound < bounds.epsilon_bound(*numbers, 1e-3, 0.95)
 
     def test_the_plan_does_not_look_at_the_answers(self):

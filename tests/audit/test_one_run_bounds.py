@@ -18,7 +18,7 @@ from epsaudit.audits.one_run.planning import planned_guesses
 from epsaudit.bounds import one_run as bounds
 from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.bounds.counts import Counts
-from epsaudit.bounds.one_run import DELTA_SHARE, GuessBound, GuessSet, epsilon_bound, guess_p_value
+from epsaudit.bounds.one_run import DELTA_ERROR_SHARE, GuessBound, GuessSet, epsilon_bound, guess_p_value
 from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.experiments.group_privacy import group_privacy_bound, group_privacy_p_value
 from epsaudit.experiments.one_run_worst_case import worst_case
@@ -170,7 +170,7 @@ class TestInverses:
 
     def test_a_share_for_delta_costs_little_and_is_never_free(self, method):
         free = bounds.epsilon_bound(1000, 100, 90, 1e-5, 0.95, method)
-        shared = bounds.epsilon_bound(1000, 100, 90, 1e-5, 0.95, method, DELTA_SHARE)
+        shared = bounds.epsilon_bound(1000, 100, 90, 1e-5, 0.95, method, DELTA_ERROR_SHARE)
         assert 0.95 * free < shared < free
 
 

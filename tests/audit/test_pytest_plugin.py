@@ -21,7 +21,7 @@ from epsaudit.bounds.counts import Counts
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.testing import outcomes
 from epsaudit.tools.testing.outcomes import describe_frequencies
-from epsaudit.tools.testing.terms import Terms, derive_seed, strip_group
+from epsaudit.tools.testing.terms import CheckTerms, derive_seed, strip_group
 from epsaudit.witnesses.events import Interval, Region, Witness
 from epsaudit.witnesses.parts import Value
 
@@ -155,7 +155,7 @@ def test_what_is_right_passes_and_says_what_it_would_have_caught(suite):
 
 @pytest.mark.slow
 def test_a_failing_pair_of_a_strategy_is_made_simpler(suite, monkeypatch):
-    monkeypatch.setattr(outcomes, "SHRINKING_SECONDS", 600.0)  # a busy machine is late
+    monkeypatch.setattr(outcomes, "MAX_SHRINKING_SECONDS", 600.0)  # a busy machine is late
     result = suite("""
     from hypothesis import strategies as st
     from epsaudit import Substitution
@@ -239,7 +239,7 @@ def test_terms_from_the_ini_file(suite, pytester):
 
 @pytest.mark.parametrize("alarm", [0.3, 1e-6, 1e-12, 3.3e-15])
 def test_no_more_false_alarms_than_allowed(alarm):
-    assert 0.9 * alarm < 1.0 - Terms(100, 1.0, alarm, alarm, 0).confidence <= alarm
+    assert 0.9 * alarm < 1.0 - CheckTerms(100, 1.0, alarm, alarm, 0).confidence <= alarm
 
 
 @pytest.mark.parametrize(

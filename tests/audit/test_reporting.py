@@ -38,7 +38,7 @@ from epsaudit.tools.reporting.figures import (
     plot_trade_off,
 )
 from epsaudit.tools.reporting.page import methods
-from epsaudit.tools.reporting.tables import ROWS_PER_PAGE, Column, to_csv, to_latex, to_markdown
+from epsaudit.tools.reporting.tables import ROWS_PER_PAGE, TableColumn, to_csv, to_latex, to_markdown
 
 POSITIVE = st.floats(1e-12, 1e12)
 
@@ -197,7 +197,11 @@ def results_columns():
 @pytest.mark.parametrize("layout", ["onecolumn", "twocolumn"])
 @pytest.mark.parametrize(("rows", "pages"), [(3, "1 page"), (ROWS_PER_PAGE + 20, "2 pages")])
 def test_a_table_compiles_whatever_it_holds(rows, pages, layout, tmp_path):
-    columns = [Column("name", STRANGE), Column("code", "code", "code"), Column("bound", "bound", "lower")]
+    columns = [
+        TableColumn("name", STRANGE),
+        TableColumn("code", "code", "code"),
+        TableColumn("bound", "bound", "lower"),
+    ]
     content = [{"name": STRANGE, "code": STRANGE, "bound": 10.0 ** (9 - 3 * i) / 3} for i in range(rows)]
     (tmp_path / "table.tex").write_text(to_latex(content, columns, STRANGE, "tab:x"), encoding="utf-8")
     assert f"Output written on main.pdf ({pages}," in compile_latex(tmp_path, "table", layout)
@@ -219,7 +223,7 @@ def test_the_methods_paragraphs_compile(results_columns, tmp_path):
 @given(st.floats(1e-9, 1e9), st.integers(2, 6))
 def test_bounds_are_rounded_to_the_safe_side_in_every_format(value, digits):
     rows = [{"low": value, "high": value}]
-    columns = [Column("low", "low", "lower", digits), Column("high", "high", "upper", digits)]
+    columns = [TableColumn("low", "low", "lower", digits), TableColumn("high", "high", "upper", digits)]
     low, high = (cell.strip() for cell in to_markdown(rows, columns).splitlines()[2].strip("|").split("|"))
     assert Decimal(low) <= Decimal(repr(value)) <= Decimal(high)
     body = to_latex(rows, columns, "").split("\\midrule\n")[1].splitlines()[0].removesuffix(r" \\")

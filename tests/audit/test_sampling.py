@@ -130,7 +130,7 @@ class TestMisbehaviour:
 
 @pytest.mark.parametrize("kind", ["array", pytest.param("record", marks=pytest.mark.slow)])
 def test_training_keeps_no_more_than_fits_into_memory_however_many_chunks_there_are(kind, monkeypatch):
-    monkeypatch.setattr("epsaudit.running.sampling.MAX_KEPT", 100_000)
+    monkeypatch.setattr("epsaudit.running.sampling.MAX_TRAINING_NUMBERS", 100_000)
 
     def wide(data, size, rng):
         numbers = rng.normal(size=(size, 100))

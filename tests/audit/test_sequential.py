@@ -26,7 +26,7 @@ from epsaudit import (
     black_box,
     vectorized,
 )
-from epsaudit.audits.sequential.learning import Plan
+from epsaudit.audits.sequential.learning import PlannedBet
 from epsaudit.audits.sequential.record import SeenWitness, detectable
 from epsaudit.bounds import betting
 from epsaudit.bounds.betting import Accounts, point
@@ -114,7 +114,7 @@ def test_no_wealth_grows_on_average_if_the_claim_holds_whatever_the_past_made_of
     wrong = 0.9 * (1.0 - delta) / (1.0 + math.exp(epsilon))
     for _ in range(3):
         rates_of_past = [(0.8, 0.02), rng.dirichlet([3.0, 1.0])]
-        plans = [Plan(witness, tangent, *rates, int(rng.integers(1000)), 0.0) for rates in rates_of_past]
+        plans = [PlannedBet(witness, tangent, *rates, int(rng.integers(1000)), 0.0) for rates in rates_of_past]
         accounts.open(plans)
         for correct, grows in ((math.exp(epsilon) * wrong + delta, False), (1.0 - wrong / 4.0, True)):
             rates = np.array([correct, wrong / 4.0 if grows else wrong, 0.0])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.audits.holdout.attack import learn
-from epsaudit.audits.holdout.pairs import Pairs, Strata, match
+from epsaudit.audits.holdout.pairs import Strata, match
 from epsaudit.audits.holdout.result import HoldoutResult
 from epsaudit.audits.holdout.substitution import check_adjacency, under_substitution
 from epsaudit.audits.holdout.transforms import transforms
@@ -28,7 +28,7 @@ from epsaudit.running.protocols import is_claim
 from epsaudit.running.provenance import provenance
 from epsaudit.running.streams import entropy
 
-__all__ = ["HoldoutResult", "Pairs", "audit_holdout"]
+__all__ = ["HoldoutResult", "audit_holdout"]
 
 MIN_PAIRS = 10
 """[chosen] Smallest number of pairs. Five guesses that are all correct show epsilon 0.2 at 95 % confidence."""

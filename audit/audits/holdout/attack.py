@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, logit
 
+from epsaudit.array_types import Floats
 from epsaudit.bounds.one_run import GuessBound, GuessSet
 from epsaudit.search.regression import fit_logistic_ridge
 
-Floats = NDArray[np.float64]
 WRONG_AT_ONE_THRESHOLD, WRONG_AT_SEVERAL = 0.5, 1.5
 """[measured] Wrong guesses that are added to those of the opened pairs before bounds are predicted, for scores with one
 threshold and with several. A threshold that was chosen among several is right more often on the pairs that chose it
@@ -32,9 +32,9 @@ networks, synthetic tables and normal laws, with 200, 600 and 2,000 records in e
 each tell little, the means are 0.82, 1.69 and 2.64; 1.17, 1.79 and 2.76 with 10 and 100."""
 MIN_OPENED_TO_COMBINE = 40
 """[chosen] Smallest number of opened pairs from which a combination of scores is learnt."""
-N_FOLDS = 5
+N_ATTACK_FOLDS = 5
 """[chosen] Number of folds. A combination is compared on pairs that it was not learnt from."""
-MAX_THRESHOLDS = 64
+MAX_ATTACK_THRESHOLDS = 64
 """[time] Largest number of thresholds of a score whose bounds are predicted."""
 COMBINED_GAIN = 1.05
 """[chosen] Factor by which the predicted bound of a combination must exceed that of a single score."""
@@ -82,7 +82,7 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class _PairScore:
     """A score of pairs.
 
     Attributes
@@ -141,7 +141,7 @@ def learn(opened: Floats, closed: Floats, names: Sequence[str], bound: GuessBoun
     return Attack(candidate.weights, threshold, candidate.label)
 
 
-def _candidates(opened: Floats, closed: Floats, names: Sequence[str]) -> Iterator[_Candidate]:
+def _candidates(opened: Floats, closed: Floats, names: Sequence[str]) -> Iterator[_PairScore]:
     """Yield each transform with the sign that fits the opened pairs, then combinations of all transforms."""
     spread = np.sqrt(np.mean(np.concatenate([opened, closed]) ** 2, axis=0))
     scale = np.where(spread > 0.0, 1.0 / np.where(spread > 0.0, spread, 1.0), 0.0)
@@ -151,11 +151,11 @@ def _candidates(opened: Floats, closed: Floats, names: Sequence[str]) -> Iterato
             weights = np.zeros(len(names))
             weights[column] = one
             label = name if one > 0.0 else f"-({name})"
-            yield _Candidate(weights, one * opened[:, column], one * closed[:, column], label)
+            yield _PairScore(weights, one * opened[:, column], one * closed[:, column], label)
     if len(opened) < MIN_OPENED_TO_COMBINE or len(names) < 2:
         return
     design = (opened * scale).astype(np.float32)
-    folds = np.arange(len(design)) % N_FOLDS
+    folds = np.arange(len(design)) % N_ATTACK_FOLDS
     order = np.argsort(folds, kind="stable")
     # a pair in the other order is an observation of the other side, so that the regression has no constant
     rows = np.repeat(order, 2)
@@ -171,7 +171,7 @@ def _candidates(opened: Floats, closed: Floats, names: Sequence[str]) -> Iterato
         own = np.empty(len(design))
         own[order] = values[::2]
         weights = weights * scale
-        yield _Candidate(weights, own, closed @ weights, _describe_sum(weights * spread, names), COMBINED_GAIN)
+        yield _PairScore(weights, own, closed @ weights, _describe_sum(weights * spread, names), COMBINED_GAIN)
 
 
 def _describe_sum(importance: Floats, names: Sequence[str]) -> str:
@@ -180,7 +180,7 @@ def _describe_sum(importance: Floats, names: Sequence[str]) -> str:
     return " + ".join(f"{importance[one]:.2g} {names[one]} / SD" for one in most) + (" + ..." if len(names) > 3 else "")
 
 
-def _thresholds(candidate: _Candidate) -> tuple[Floats, Floats, NDArray[np.intp]]:
+def _thresholds(candidate: _PairScore) -> tuple[Floats, Floats, NDArray[np.intp]]:
     """Return thresholds of a score, the cautious shares of correct guesses, and the numbers of guesses.
 
     The shares are those of opened pairs beyond a threshold; the numbers count the other pairs beyond it.
@@ -190,8 +190,8 @@ def _thresholds(candidate: _Candidate) -> tuple[Floats, Floats, NDArray[np.intp]
     size = size[order]
     is_end = (np.append(size[1:], -1.0) < size) & (size > 0.0)
     places = np.flatnonzero(is_end)
-    if len(places) > MAX_THRESHOLDS:
-        places = np.unique(places[np.geomspace(1, len(places), MAX_THRESHOLDS).astype(int) - 1])
+    if len(places) > MAX_ATTACK_THRESHOLDS:
+        places = np.unique(places[np.geomspace(1, len(places), MAX_ATTACK_THRESHOLDS).astype(int) - 1])
     counted, correct = places + 1.0, np.cumsum(candidate.opened[order] > 0.0)[places]
     wrong = WRONG_AT_ONE_THRESHOLD if np.sum(is_end) == 1 else WRONG_AT_SEVERAL
     thresholds, share = size[places], (correct + 0.5) / (counted + 0.5 + wrong)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.array_types import Bools
 from epsaudit.audits.score_checks import number_values
-from epsaudit.bounds.one_run import Bools
 from epsaudit.errors import AuditError
 from epsaudit.running.streams import stream
 
@@ -30,7 +30,7 @@ Strata = tuple[ArrayLike, ArrayLike]
 
 
 @dataclass(frozen=True)
-class Pairs:
+class MatchedPairs:
     """Matched records: each pair has a train record and a holdout record.
 
     Attributes
@@ -63,7 +63,7 @@ def number_opened(pairs: int) -> int:
     return min(OPENED_ALWAYS + round(OPENED_SHARE * pairs), pairs // 2, MAX_OPENED)
 
 
-def match(train: int, holdout: int, seed: int, strata: Strata | None = None) -> Pairs:
+def match(train: int, holdout: int, seed: int, strata: Strata | None = None) -> MatchedPairs:
     """Match ``train`` train records with ``holdout`` holdout records at random, and open a random part of the pairs.
 
     With ``strata``, only records of the same stratum are matched. Raises `AuditError` if no records can be matched, or
@@ -91,4 +91,4 @@ def match(train: int, holdout: int, seed: int, strata: Strata | None = None) -> 
     opened = np.zeros(len(order), bool)
     opened[stream(seed, "holdout", OPENING_STREAM).permutation(len(order))[:n_opened]] = True
     coins = stream(seed, "holdout", COIN_STREAM).random(len(order)) < 0.5
-    return Pairs(first[order], second[order], coins, opened)
+    return MatchedPairs(first[order], second[order], coins, opened)

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from epsaudit.audits.holdout.substitution import FACTORS, Adjacency, add_remove_bound, under_substitution
+from epsaudit.audits.holdout.substitution import FACTORS, ClaimedAdjacency, add_remove_bound, under_substitution
 from epsaudit.audits.one_run.result import OneRunResult
 from epsaudit.bounds.one_run import GuessSet, delta_of, tested_claim
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
@@ -34,7 +34,7 @@ class HoldoutResult(OneRunResult):
     """The number of holdout records."""
     attack: str
     """The attack as text."""
-    adjacency: Adjacency = "substitution"
+    adjacency: ClaimedAdjacency = "substitution"
     """The neighbouring relation of the claim."""
     claimed: bool = True
     """Whether there is a claim. Without one, the claim of the result is 0-DP and stands for the definition only."""

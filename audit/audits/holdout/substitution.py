@@ -13,14 +13,14 @@ from epsaudit.claims.conversions import bisected
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError
 
-Adjacency = Literal["substitution", "add-remove"]
+ClaimedAdjacency = Literal["substitution", "add-remove"]
 """The neighbouring relation of the claim about a release."""
-ADJACENCIES: tuple[Adjacency, ...] = ("substitution", "add-remove")
+ADJACENCIES: tuple[ClaimedAdjacency, ...] = ("substitution", "add-remove")
 FACTORS: dict[type[Claim], float] = {PureDP: 2.0, ApproxDP: 2.0, GaussianDP: 2.0, ZCDP: 4.0}
 """[formula] Factors between the parameter for substitution and the parameter for adding or removing a record."""
 
 
-def check_adjacency(adjacency: str, claim: Claim) -> Adjacency:
+def check_adjacency(adjacency: str, claim: Claim) -> ClaimedAdjacency:
     """Return the relation; raise `AuditError` if it is unknown, or if the claim cannot be converted."""
     known = next((one for one in ADJACENCIES if one == adjacency), None)
     if known is None:
@@ -33,7 +33,7 @@ def check_adjacency(adjacency: str, claim: Claim) -> Adjacency:
     return known
 
 
-def under_substitution(claim: Claim, adjacency: Adjacency) -> Claim:
+def under_substitution(claim: Claim, adjacency: ClaimedAdjacency) -> Claim:
     """Return what a claim with this relation implies for the substitution of a record.
 
     >>> under_substitution(ApproxDP(1.0, 1e-5), "add-remove").epsilon

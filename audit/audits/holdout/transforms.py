@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_ATOMS = 4
+MAX_REPEATED_VALUES = 4
 """[chosen] Largest number of repeated values of a column that have a transform of their own."""
-MIN_ATOM_COUNT = 3
+MIN_REPEATS = 3
 """[chosen] Smallest number of records with the same score that make the score a repeated value."""
 
 
@@ -47,6 +47,6 @@ def transforms(scores: NDArray[np.float64], names: Sequence[str]) -> Iterator[Tr
         yield Transform(f"rank of {name}", ((below + (counts + 1) / 2.0) / len(column))[place_of])
         yield Transform(f"log rank of {name} from below", np.log(below + 1.0)[place_of])
         yield Transform(f"log rank of {name} from above", -np.log(above + 1.0)[place_of])
-        most = np.argsort(-counts, kind="stable")[:MAX_ATOMS]
-        for place in most[counts[most] >= MIN_ATOM_COUNT]:
+        most = np.argsort(-counts, kind="stable")[:MAX_REPEATED_VALUES]
+        for place in most[counts[most] >= MIN_REPEATS]:
             yield Transform(f"whether {name} is {values[place] + 0.0:g}", (column == values[place]).astype(float))

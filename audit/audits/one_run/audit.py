@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.audits.one_run.result import OneRunResult
 from epsaudit.audits.one_run.rules import Guesses, rule_of
-from epsaudit.bounds.one_run import METHODS, Bools, GuessBound, tested_claim
-from epsaudit.claims.conversions import Floats
+from epsaudit.bounds.one_run import METHODS, GuessBound, tested_claim
 from epsaudit.claims.definitions import Claim, GaussianDP, claim_given
 from epsaudit.errors import AuditError, confidence_of, public, whole_at_least
 from epsaudit.running.protocols import is_claim

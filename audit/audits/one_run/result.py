@@ -8,15 +8,7 @@ from typing import Any, ClassVar
 
 from epsaudit.audits.one_run.planning import ladder
 from epsaudit.audits.one_run.rules import GuessRule, Planned
-from epsaudit.bounds.one_run import (
-    DELTA_SHARE,
-    METHODS,
-    GuessBound,
-    GuessSet,
-    Method,
-    delta_of,
-    tested_claim,
-)
+from epsaudit.bounds.one_run import DELTA_ERROR_SHARE, METHODS, GuessBound, GuessSet, Method, delta_of, tested_claim
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.errors import AuditError
 from epsaudit.results.result import Result
@@ -165,7 +157,7 @@ class OneRunResult(Result):
         if len(self._sharing) > 1:
             method += f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
         elif self.rule.decided_by_output and delta_of(self.tested) > 0.0:
-            method += f"; {DELTA_SHARE:.0%} of the error set aside for delta"
+            method += f"; {DELTA_ERROR_SHARE:.0%} of the error set aside for delta"
         only = f"{self.seed}, of the order of the canaries only: the coins and scores were given"
         assumed = "fair coins, independent of each other; nothing of how canaries influence each other"
         return {"method": method, "assumes": assumed, **({"seed": only} if self.given else {})}

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.audits.one_run.planning import (
     BONFERRONI_SHARES,
     guess_numbers,
@@ -16,8 +17,7 @@ from epsaudit.audits.one_run.planning import (
     planned_guesses,
     split_evenly,
 )
-from epsaudit.bounds.one_run import Bools, GuessBound, GuessSet
-from epsaudit.claims.conversions import Floats
+from epsaudit.bounds.one_run import GuessBound, GuessSet
 from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.extensions import find_extension

@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from epsaudit.audits.sequential.checks import refuse_if_dependent
 from epsaudit.audits.sequential.chunks import draw_round
-from epsaudit.audits.sequential.learning import Learner, Plans, simpler_event
+from epsaudit.audits.sequential.learning import Learner, PlannedBets, simpler_event
 from epsaudit.audits.sequential.memory import PairMemory
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.audits.spec import AuditSpec
@@ -190,7 +190,7 @@ class Game:
         return "seconds" if time.perf_counter() + seconds_per_chunk > self._end() else None
 
     def _record_round(self, explored: int, interim: list[Counts]) -> None:
-        plans: Plans = self.last.plans
+        plans: PlannedBets = self.last.plans
         strategies = []
         for row, plan in enumerate(plans):
             looks = [one.at(row) for one in interim]

@@ -142,13 +142,13 @@ SUMS = Classifiers(curves=24)
 
 
 @dataclass(frozen=True)
-class Plan(StrategyBet):
+class PlannedBet(StrategyBet):
     """The bet of one strategy in the next round, with the expected growth of log-wealth in one run; 0 for no bet."""
 
     growth: float
 
 
-Plans = tuple[Plan, Plan]
+PlannedBets = tuple[PlannedBet, PlannedBet]
 
 
 @dataclass(frozen=True)
@@ -208,11 +208,11 @@ class Learner:
         self.simple = SIMPLE_FAMILIES if distances else (Tails(), LikelihoodRatio())
         self.claim, self.confidence = claim, confidence
         self.made = self.size = 0  # number of plans, and of outputs that the last plan was made from
-        self._plans: Plans | None = None
+        self._plans: PlannedBets | None = None
         self._features: Features | None = None  # of the last table
         self._known: dict[int, Features] = {}
 
-    def plan(self, outputs: Outputs, outputs_prime: Outputs) -> Plans:
+    def plan(self, outputs: Outputs, outputs_prime: Outputs) -> PlannedBets:
         """Return the plans of both strategies for the next round, from all outputs so far.
 
         At first the conservative strategy copies the aggressive one. Later it takes the event with the greatest growth
@@ -251,7 +251,7 @@ class Learner:
 
     def _eager(
         self, outputs: Outputs, outputs_prime: Outputs, data: Encoding | None, sums: list[CandidateScore]
-    ) -> Plan:
+    ) -> PlannedBet:
         """Return the plan of the aggressive strategy, which chooses by growth alone.
 
         Scores have no penalty, and if no event grows, the event with the greatest difference is bet on. Coordinates of
@@ -326,12 +326,12 @@ def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | Non
     return choice.witness if choice.predicted > 0.0 else None
 
 
-def no_bet(claim: Claim) -> Plan:
+def no_bet(claim: Claim) -> PlannedBet:
     """Return the plan that bets nothing, which is used before there are outputs."""
-    return Plan(FALLBACK_WITNESS, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
+    return PlannedBet(FALLBACK_WITNESS, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
 
 
-def plan_with(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:
+def plan_with(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> PlannedBet:
     """Return the plan that bets on a witness, at the tangent with the greatest growth against the claim.
 
     If no tangent grows, the tangent nearest to growth is used. The estimated rates count one more run with a wrong
@@ -351,4 +351,4 @@ def plan_with(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: O
         grows = (correct - np.exp(epsilon) * wrong) / np.maximum(delta, 1e-12)
     best = int(np.argmax(grows))
     tangent = None if claim.claimed_point is not None else float(epsilon[best])
-    return Plan(witness, tangent, correct, wrong, runs, growth)
+    return PlannedBet(witness, tangent, correct, wrong, runs, growth)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from threadpoolctl import ThreadpoolController
 
-from epsaudit.audits.sequential.learning import Learner, Plans, no_bet
+from epsaudit.audits.sequential.learning import Learner, PlannedBets, no_bet
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.outputs.arrays import Outputs, align_dtypes, join_outputs
 
@@ -42,7 +42,7 @@ class PairMemory:
     index: int
     pair: DatasetPair
     learner: Learner
-    plans: Plans = field(init=False)
+    plans: PlannedBets = field(init=False)
     outputs: tuple[list[Outputs], list[Outputs]] = field(default_factory=lambda: ([], []))
     sizes: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     kept: int = 0

@@ -18,11 +18,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from epsaudit import codec
+from epsaudit.array_types import Floats
 from epsaudit.audits.sequential.bets import StrategyBet
 from epsaudit.bounds import betting
 from epsaudit.bounds.betting import Accounts, point
 from epsaudit.bounds.counts import Counts
-from epsaudit.claims.conversions import Floats, gaussian_accuracy
+from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.claims.definitions import ZCDP, ApproxZCDP, Claim, GaussianDP, RenyiDP
 from epsaudit.results.result import PairResult
 from epsaudit.witnesses.events import Witness

@@ -85,7 +85,7 @@ class Number(click.ParamType[float]):
         return self._check(value, what=param.opts[0] if param is not None else self.name)
 
 
-class Registered(click.ParamType[str]):
+class RegisteredName(click.ParamType[str]):
     """A click type for names of what is registered, which the shell completes.
 
     A word that begins no name is completed as a file, for FILE.py:object.
@@ -209,8 +209,8 @@ TYPES: dict[str, Any] = {
     "number": Number(finite_at_least, least=0.0),
     "chance": Number(fraction, open_below=True),
     "confidence": Number(confidence_of),
-    "mechanism": Registered("text", _mechanisms),
-    "library": Registered("text", _libraries),
+    "mechanism": RegisteredName("text", _mechanisms),
+    "library": RegisteredName("text", _libraries),
 }
 """Types of options by their names in ``commands.toml``."""
 COMMANDS: dict[str, Any] = tomllib.loads(

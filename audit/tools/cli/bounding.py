@@ -17,7 +17,7 @@ from epsaudit.errors import AuditError
 from epsaudit.running.functions import FunctionMechanism, black_box
 from epsaudit.running.registry import own_object
 from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, print_json, printer, read_json
-from epsaudit.tools.cli.targets import Pairs, read_function, read_pairs
+from epsaudit.tools.cli.targets import TypedPairs, read_function, read_pairs
 from epsaudit.tools.hunting.description import Table, checked_relation
 from epsaudit.tools.hunting.every_record import every_record
 from epsaudit.tools.hunting.parameters import description_at, read_schema, value_combinations
@@ -61,7 +61,7 @@ def bound_and_print(
     make: Make,
     arguments: Mapping[str, Any],
     data: str,
-    pair: Pairs,
+    pair: TypedPairs,
     settings: Mapping[str, Any],
     *,
     as_json: bool,

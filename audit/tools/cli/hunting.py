@@ -47,12 +47,12 @@ NOT_REFUTED = "not refuted"
 MAX_ROWS = 10
 """[chosen] Largest number of rows that are printed without --verbose."""
 HUNT_COLUMNS = (
-    tables.Column("number", "audit", "count"),
-    tables.Column("verdict", "verdict"),
-    tables.Column("proven", "claimed", "number"),
-    tables.Column("certified", "certified", "lower"),
-    tables.Column("runs", "runs", "count"),
-    tables.Column("tried", "what was tried"),
+    tables.TableColumn("number", "audit", "count"),
+    tables.TableColumn("verdict", "verdict"),
+    tables.TableColumn("proven", "claimed", "number"),
+    tables.TableColumn("certified", "certified", "lower"),
+    tables.TableColumn("runs", "runs", "count"),
+    tables.TableColumn("tried", "what was tried"),
 )
 """Columns of the table of audits."""
 

@@ -19,7 +19,7 @@ from epsaudit.search.search import first_training_runs
 from epsaudit.text import percent
 from epsaudit.tools.hunting.candidate import Candidate
 from epsaudit.tools.hunting.options import Options
-from epsaudit.tools.hunting.screening import MAX_KEPT, SCREENING_RUNS
+from epsaudit.tools.hunting.screening import MAX_KEPT_CANDIDATES, SCREENING_RUNS
 from epsaudit.tools.hunting.target import HuntTarget
 from epsaudit.tools.reporting import tables
 from epsaudit.tools.reporting.progress import in_words
@@ -27,11 +27,11 @@ from epsaudit.tools.reporting.progress import in_words
 TIMED_SECONDS, MOST_TIMED = 0.2, 1 << 16
 """[chosen] Seconds and runs after which a mechanism is not timed any longer."""
 PLAN_COLUMNS = (
-    tables.Column("mechanism", "mechanism"),
-    tables.Column("claim", "claim"),
-    tables.Column("pairs", "pairs", "count"),
-    tables.Column("time", "time"),
-    tables.Column("at_most", "at most"),
+    tables.TableColumn("mechanism", "mechanism"),
+    tables.TableColumn("claim", "claim"),
+    tables.TableColumn("pairs", "pairs", "count"),
+    tables.TableColumn("time", "time"),
+    tables.TableColumn("at_most", "at most"),
 )
 """Columns of the table of planned audits."""
 
@@ -87,7 +87,7 @@ def plan_hunt(target: HuntTarget, candidates: Sequence[Candidate], options: Opti
     target.refuse_if_not_served(first)
     runs = Runs(AuditSpec.of(mechanism, [first.pair], claim=claim, trials=options.trials), 0, 1)
     each = _seconds_per_run(runs)
-    audits = options.audits or (None if options.seconds else min(MAX_KEPT, len(candidates)))
+    audits = options.audits or (None if options.seconds else min(MAX_KEPT_CANDIDATES, len(candidates)))
     most = None if audits is None else audits * options.trials * each
     return {
         "candidates": len(candidates),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.audits.score_checks import ROW_LAYOUT, explain_rows
-from epsaudit.data.column_files import Column, Columns, read_columns
+from epsaudit.data.column_files import ColumnArray, Columns, read_columns
 from epsaudit.errors import QUOTED, AuditError, clipped, suggest_name
 
 ROLES = ("included", "score", "run", "canary", "scored")
@@ -31,9 +31,9 @@ class Scores:
 
     included: NDArray[np.bool_]
     score: NDArray[np.float64]
-    run: Column | None
-    canary: Column | None
-    scored: Column | None
+    run: ColumnArray | None
+    canary: ColumnArray | None
+    scored: ColumnArray | None
     notes: tuple[str, ...] = ()
 
 
@@ -90,7 +90,7 @@ def _parse_names(text: str) -> dict[str, str]:
     return names
 
 
-def _find_column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -> Column | None:
+def _find_column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -> ColumnArray | None:
     """Return the column with this role, or None if it is optional and missing."""
     name = names.get(role, role)
     if name in columns:
@@ -119,7 +119,7 @@ def _join_in_and_out(columns: Columns, file: Path) -> Columns:
     return {"included": members, "score": values, "run": np.arange(len(members))}
 
 
-def to_membership(column: Column, file: Path) -> NDArray[np.bool_]:
+def to_membership(column: ColumnArray, file: Path) -> NDArray[np.bool_]:
     """Return whether each row is a member, from numbers 0 and 1 or from the words in `MEMBERSHIP`."""
     if column.dtype.kind in "biuf" and np.all((column == 0) | (column == 1)):
         return column.astype(bool)
@@ -132,7 +132,7 @@ def to_membership(column: Column, file: Path) -> NDArray[np.bool_]:
     return np.array([MEMBERSHIP.get(word, False) for word in words], bool)
 
 
-def _to_numbers(column: Column, file: Path) -> NDArray[np.float64]:
+def _to_numbers(column: ColumnArray, file: Path) -> NDArray[np.float64]:
     """Return scores as numbers. Columns of text may contain numbers."""
     if column.dtype.kind in "fiub":
         return column.astype(float)

@@ -12,7 +12,7 @@ from epsaudit.running.programs import command, with_tuples
 from epsaudit.running.registry import Entry, chosen, own_entry
 from epsaudit.tools.cli import Words, read_json
 
-Pairs = Sequence[tuple[str, str]]
+TypedPairs = Sequence[tuple[str, str]]
 """Pairs of datasets as typed on the command line, in JSON."""
 
 
@@ -30,7 +30,7 @@ def read_entries(
     *,
     by_value: bool = False,
     program: str | None = None,
-    pair: Pairs = (),
+    pair: TypedPairs = (),
     timeout: float,
     fresh: bool,
     numbers: Mapping[str, float],

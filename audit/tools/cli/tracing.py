@@ -9,13 +9,13 @@ from epsaudit.audits.spec import check_trials
 from epsaudit.errors import AuditError
 from epsaudit.running.served import Served
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Words, print_json, printer, read_json
-from epsaudit.tools.cli.targets import Pairs, read_function, read_pairs, required_claim
+from epsaudit.tools.cli.targets import TypedPairs, read_function, read_pairs, required_claim
 
 
 def trace_function(
     words: Words,
     *,
-    pair: Pairs,
+    pair: TypedPairs,
     parameters: str | None,
     data: str,
     fresh: bool,

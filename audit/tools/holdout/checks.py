@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from epsaudit.array_types import Floats, Ints
 from epsaudit.audits.holdout.pairs import Strata
 from epsaudit.audits.score_checks import MIN_CHANCE
 from epsaudit.errors import QUOTED, AuditError, clipped
-from epsaudit.tools.holdout.encoding import Ints, find_distinct
-from epsaudit.tools.holdout.tables import Floats, Table
+from epsaudit.tools.holdout.encoding import find_distinct
+from epsaudit.tools.holdout.tables import Table
 
 CUTS = np.arange(0.1, 1.0, 0.1)
 """[chosen] Quantiles of a column of numbers at which parts are compared."""
 MAX_STRATA = 30
 """[time] Number of strata with most records within which parts are compared."""
-MAX_LEVELS = 30
+MAX_COMPARED_CATEGORIES = 30
 """[chosen] Number of most frequent categories of a column whose shares are compared."""
 
 
@@ -148,7 +149,7 @@ def _sets(values: Floats, is_number: bool) -> Iterator[NDArray[np.bool_]]:
             yield values <= cut
         return
     sizes = np.bincount(values[~missing].astype(int))
-    for level in np.argsort(-sizes, kind="stable")[:MAX_LEVELS]:
+    for level in np.argsort(-sizes, kind="stable")[:MAX_COMPARED_CATEGORIES]:
         yield values == level
 
 

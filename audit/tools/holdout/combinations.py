@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.tools.holdout.encoding import Encoded, Ints
-from epsaudit.tools.holdout.tables import Floats
+from epsaudit.array_types import Floats, Ints
+from epsaudit.tools.holdout.encoding import Encoded
 
 MAX_COMBINATIONS = 200
 """[time] Number of pairs of columns, and of triples of columns, whose combinations are counted."""
 QUERIES = 100
 """[time] Number of random sets of columns. For each set, the records that agree on it are counted."""
-MAX_CELLS = 1 << 20
+MAX_COUNTERS = 1 << 20
 """[memory] Number of possible combinations up to which each has a counter of its own."""
 HASH_SEED = 64
 """[chosen] Seed of the factors that number combinations."""
@@ -85,7 +85,7 @@ def count_agreeing(encoded: Encoded, columns: Sequence[int], exact: bool = False
 def _number_cells(values: Ints) -> Ints:
     """Return one number for each row, the same for equal rows and small enough for an array of counters."""
     sizes = [int(size) + 1 for size in values.max(axis=0)]
-    if math.prod(sizes) <= MAX_CELLS:
+    if math.prod(sizes) <= MAX_COUNTERS:
         return np.asarray(values @ np.cumprod([1, *sizes[:-1]]))
     # modulo 2^64, sums with random factors differ for different rows, except with a negligible probability
     factors = np.random.default_rng(HASH_SEED).integers(0, 1 << 63, values.shape[1]) * 2 + 1

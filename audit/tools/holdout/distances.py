@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from epsaudit.tools.holdout.encoding import Encoded, Part
-from epsaudit.tools.holdout.neighbours import NEIGHBOURS, Neighbours, Singles, find_neighbours
-from epsaudit.tools.holdout.tables import Floats
+from epsaudit.array_types import Floats, Singles
+from epsaudit.tools.holdout.encoding import Encoded, EncodedRows
+from epsaudit.tools.holdout.neighbours import NEIGHBOURS, Neighbours, find_neighbours
 
-MAX_PAIRS = 20_000_000_000
+MAX_SEARCHED_DISTANCES = 20_000_000_000
 """[time] Largest number of records times rows of the release among which neighbours are searched, half a minute of two
 cores. Of a larger release a random sample is searched, but exact copies are found in all of it."""
 MAX_REFERENCE = 20_000
@@ -22,7 +22,7 @@ of 0 gives a finite ratio."""
 
 def release_rows_searched(encoded: Encoded) -> int:
     """Return the number of distinct rows of the release among which neighbours are searched."""
-    return min(len(encoded.release), max(NEIGHBOURS, MAX_PAIRS // len(encoded.records)))
+    return min(len(encoded.release), max(NEIGHBOURS, MAX_SEARCHED_DISTANCES // len(encoded.records)))
 
 
 def distance_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
@@ -57,12 +57,12 @@ def distance_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Flo
     }
 
 
-def _sample(part: Part, size: int, rng: np.random.Generator) -> np.ndarray:
+def _sample(part: EncodedRows, size: int, rng: np.random.Generator) -> np.ndarray:
     """Return ``size`` random rows of a part in ascending order, or all rows if it has no more."""
     return np.sort(rng.choice(len(part), size, replace=False)) if len(part) > size else np.arange(len(part))
 
 
-def _rows(part: Part, rows: np.ndarray) -> Part:
+def _rows(part: EncodedRows, rows: np.ndarray) -> EncodedRows:
     return replace(
         part,
         ranks=part.ranks[rows],

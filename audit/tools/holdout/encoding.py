@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.tools.holdout.tables import Floats, Table
+from epsaudit.array_types import Floats, Ints
+from epsaudit.tools.holdout.tables import Table
 
-Ints = NDArray[np.int64]
 BINS = 16
 """[chosen] Number of quantile bins of a column of numbers that has more distinct values than this."""
 EXTREME = 5.0
@@ -25,7 +25,7 @@ MISSING_NUMBER = -3.0 * EXTREME
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class EncodedRows:
     """Distinct records of the pooled parts or of the release, one row for each, sorted by their values.
 
     Attributes
@@ -68,8 +68,8 @@ class Encoded:
         Whether each column contains numbers.
     """
 
-    records: Part
-    release: Part
+    records: EncodedRows
+    release: EncodedRows
     row_of: Ints
     copies: Floats
     is_number: NDArray[np.bool_]
@@ -95,7 +95,7 @@ def encode(records: Table, release: Table) -> Encoded:
     parts = []
     for count in counts:
         rows = first[count > 0]
-        parts.append(Part(ranks[rows], scaled[rows], codes[rows], bins[rows], count[count > 0]))
+        parts.append(EncodedRows(ranks[rows], scaled[rows], codes[rows], bins[rows], count[count > 0]))
     place = np.cumsum(counts[0] > 0) - 1
     return Encoded(parts[0], parts[1], place[group[:n]], counts[1][counts[0] > 0], records.is_number)
 

@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.special import xlogy
 
-from epsaudit.tools.holdout.encoding import Encoded, Ints, Part
-from epsaudit.tools.holdout.tables import Floats
+from epsaudit.array_types import Floats, Ints
+from epsaudit.tools.holdout.encoding import Encoded, EncodedRows
 
-MAX_LEVELS = 32
+MAX_MARGINAL_LEVELS = 32
 """[memory] Number of bins or categories of a column that are told apart; all others are one."""
 TREE_WORK = 200_000_000
 """[time] Number of values that are read to compute the mutual information of all pairs of columns."""
@@ -32,7 +32,7 @@ def marginal_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Flo
 
     All frequencies are smoothed by adding one half to each count.
     """
-    levels = [np.minimum(part.bins, MAX_LEVELS - 1) for part in (encoded.records, encoded.release)]
+    levels = [np.minimum(part.bins, MAX_MARGINAL_LEVELS - 1) for part in (encoded.records, encoded.release)]
     sizes = np.max([one.max(axis=0) for one in levels], axis=0) + 1
     counts = [encoded.records.counts, encoded.release.counts]
     alone = [
@@ -58,7 +58,7 @@ def _log_likelihood_ratio(cells: list[Ints], counts: list[Floats], size: int) ->
     return np.asarray((logs[1] - logs[0])[cells[0]])
 
 
-def _spanning_tree(records: Part, levels: Ints, sizes: Ints, rng: np.random.Generator) -> list[tuple[int, int]]:
+def _spanning_tree(records: EncodedRows, levels: Ints, sizes: Ints, rng: np.random.Generator) -> list[tuple[int, int]]:
     """Return the pairs of columns of the tree that has the largest sum of mutual information."""
     n_columns = len(sizes)
     joined = np.sort(rng.choice(n_columns, min(n_columns, MAX_TREE_COLUMNS), replace=False)).tolist()

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from epsaudit.tools.holdout.encoding import EXTREME, Ints, Part
+from epsaudit.array_types import Ints, Singles
+from epsaudit.tools.holdout.encoding import EXTREME, EncodedRows
 
-Singles = NDArray[np.float32]
 NEIGHBOURS = 5
 """[chosen] Number of nearest rows whose distances are returned."""
 MAX_DIMENSIONS = 48
 """[time] Largest number of dimensions of the embedding. Matrix products of 10^10 pairs take 16 seconds of one core at
 50 dimensions, and 25 seconds at 100."""
-MAX_LEVELS = 32
+MAX_CATEGORY_AXES = 32
 """[memory] Number of categories of a column that have an axis of the embedding. All other categories share one axis."""
 MAX_PRINCIPAL_ROWS = 20_000
 """[time] Number of rows from which the principal axes are computed if the embedding has too many dimensions."""
@@ -34,7 +34,7 @@ rows. The 16 nearest rows in the embedding are therefore always candidates. Amon
 columns, the closest row was found for 98 % of 200 records, and for 93 % with 8 groups. Among 10,000 rows of 50
 independent columns, which have no near neighbours, the distance found was 5 % too large on average, and 7 % with 8
 groups."""
-MAX_CELLS = 1 << 21
+MAX_COMPARED_VALUES = 1 << 21
 """[memory] Number of values that are compared at once when distances of candidates are computed."""
 
 
@@ -56,7 +56,7 @@ class Neighbours:
 
 
 def find_neighbours(
-    records: Part, reference: Part, is_number: NDArray[np.bool_], own: Ints | None = None
+    records: EncodedRows, reference: EncodedRows, is_number: NDArray[np.bool_], own: Ints | None = None
 ) -> Neighbours:
     """Return distances to the nearest rows of a reference.
 
@@ -90,7 +90,7 @@ def find_neighbours(
     def measure(start: int) -> None:
         rows = slice(start, min(start + BLOCK, len(records)))
         near = _find_candidates(points[rows], targets, step)
-        few = max(1, MAX_CELLS // (near.shape[1] * len(is_number)))
+        few = max(1, MAX_COMPARED_VALUES // (near.shape[1] * len(is_number)))
         for first in range(start, rows.stop, few):
             some = slice(first, min(first + few, rows.stop))
             candidates = near[first - start : some.stop - start]
@@ -116,7 +116,7 @@ def _find_candidates(points: Singles, targets: Singles, step: int) -> Ints:
 
 
 def _measure(
-    records: Part, reference: Part, is_number: NDArray[np.bool_], rows: slice, candidates: Ints
+    records: EncodedRows, reference: EncodedRows, is_number: NDArray[np.bool_], rows: slice, candidates: Ints
 ) -> tuple[Singles, Singles]:
     """Return both distances of some records to their candidates."""
     on_ranks = np.abs(records.ranks[rows, None] - reference.ranks[candidates])
@@ -135,10 +135,10 @@ def _smallest(distances: Singles) -> Singles:
     return np.where(finite, found, np.where(finite.any(axis=1, keepdims=True), largest, 1.0))
 
 
-def _embed(parts: list[Part], is_number: NDArray[np.bool_]) -> list[Singles]:
+def _embed(parts: list[EncodedRows], is_number: NDArray[np.bool_]) -> list[Singles]:
     """Return points in the plane of at most `MAX_DIMENSIONS` principal axes for the rows of each part."""
     n_levels = np.max([part.bins[:, ~is_number].max(axis=0, initial=0) for part in parts], axis=0) + 1
-    points = [_axes(part, is_number, np.minimum(n_levels, MAX_LEVELS)) for part in parts]
+    points = [_axes(part, is_number, np.minimum(n_levels, MAX_CATEGORY_AXES)) for part in parts]
     dimensions = points[0].shape[1]
     if dimensions <= MAX_DIMENSIONS:
         return points
@@ -149,7 +149,7 @@ def _embed(parts: list[Part], is_number: NDArray[np.bool_]) -> list[Singles]:
     return [one @ principal for one in points]
 
 
-def _axes(part: Part, is_number: NDArray[np.bool_], n_levels: Ints) -> Singles:
+def _axes(part: EncodedRows, is_number: NDArray[np.bool_], n_levels: Ints) -> Singles:
     """Return ranks and limited numbers, and an indicator of each common category."""
     indicators = [
         (np.minimum(column, levels - 1)[:, None] == np.arange(levels)).astype(np.float32) * np.float32(0.5**0.5)

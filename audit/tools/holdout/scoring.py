@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from epsaudit.array_types import Floats
 from epsaudit.running.streams import entropy, stream
 from epsaudit.tools.holdout.combinations import query_scores, rare_combination_scores
-from epsaudit.tools.holdout.distances import MAX_PAIRS, distance_scores, release_rows_searched
+from epsaudit.tools.holdout.distances import MAX_SEARCHED_DISTANCES, distance_scores, release_rows_searched
 from epsaudit.tools.holdout.encoding import encode
 from epsaudit.tools.holdout.marginals import marginal_scores
-from epsaudit.tools.holdout.tables import Floats, Table
+from epsaudit.tools.holdout.tables import Table
 
 SCORE_STREAM = 3
 """Number of the random stream of scores, which is independent of the streams of `epsaudit.audits.holdout.pairs`."""
@@ -54,6 +55,7 @@ def score_records(
     if searched < len(encoded.release):
         notes = (
             f"Distances are to a random sample of {searched:,} of the {len(encoded.release):,} distinct records of the "
-            f"release, because there are more than {MAX_PAIRS:,} pairs of records; exact copies were searched in all.",
+            f"release, because there are more than {MAX_SEARCHED_DISTANCES:,} pairs of records; exact copies were "
+            "searched in all.",
         )
     return np.stack(list(found.values()), axis=1)[encoded.row_of], tuple(found), notes

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from epsaudit.data.column_files import Column, Columns, read_columns
+from epsaudit.array_types import Bools, Floats
+from epsaudit.data.column_files import ColumnArray, Columns, read_columns
 from epsaudit.data.records import is_frame
 from epsaudit.errors import QUOTED, AuditError, clipped, suggest_name, with_article
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 TABLE_LAYOUT = "a table with the names of its columns in the first line and one row for each record"
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>", "nat"})
 """[chosen] Texts, in lower case, that stand for a missing value."""
@@ -139,7 +137,7 @@ def _read_source(source: Any, what: str) -> Columns:
     return columns
 
 
-def _as_array(column: Any) -> Column:
+def _as_array(column: Any) -> ColumnArray:
     """Return a column as an array. Values of several types stay objects, which `numpy.array` would turn into text."""
     try:
         found = np.asarray(column)
@@ -152,7 +150,7 @@ def _as_array(column: Any) -> Column:
     return found
 
 
-def _name_places(file: Path, found: Column) -> Columns:
+def _name_places(file: Path, found: ColumnArray) -> Columns:
     """Name the columns of a matrix by their places, counted from 1. A single column may have one dimension."""
     if found.ndim == 1:
         return {"column 1": found}
@@ -183,7 +181,7 @@ def _columns(number: int) -> str:
     return "1 column" if number == 1 else f"{number:,} columns"
 
 
-def _join_kinds(name: str, columns: Mapping[str, Column]) -> tuple[tuple[str, ...] | None, list[Floats]]:
+def _join_kinds(name: str, columns: Mapping[str, ColumnArray]) -> tuple[tuple[str, ...] | None, list[Floats]]:
     """Return the levels of a column, or None for numbers, and its values in each table.
 
     Text that can be read as numbers in all tables is numbers, because CSV files contain only text. The records decide:
@@ -208,7 +206,7 @@ def _join_kinds(name: str, columns: Mapping[str, Column]) -> tuple[tuple[str, ..
     )
 
 
-def _plain(column: Column, name: str, what: str) -> Column:
+def _plain(column: ColumnArray, name: str, what: str) -> ColumnArray:
     """Return a column as numbers, dates, or objects that are text or None for a missing value."""
     if column.dtype.kind in "iufM":
         return column
@@ -228,12 +226,12 @@ def _plain(column: Column, name: str, what: str) -> Column:
     return found
 
 
-def _is_truth(column: Column) -> bool:
+def _is_truth(column: ColumnArray) -> bool:
     """Return whether a column contains only truth values as text, at least one, and missing values."""
     return column.dtype.kind == "O" and {one.lower() for one in column if one is not None} in TRUTHS
 
 
-def _to_numbers(column: Column) -> Floats | None:
+def _to_numbers(column: ColumnArray) -> Floats | None:
     """Return a column as numbers with NaN for missing values, or None if it contains text that is no number."""
     if column.dtype.kind == "M":
         return np.where(np.isnat(column), np.nan, column.astype("datetime64[us]").astype(np.int64).astype(float))
@@ -264,7 +262,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _to_codes(columns: Sequence[Column]) -> tuple[tuple[str, ...], list[Floats]]:
+def _to_codes(columns: Sequence[ColumnArray]) -> tuple[tuple[str, ...], list[Floats]]:
     """Return the categories of a column in alphabetical order, and their places in each table; NaN if missing."""
     levels = sorted({one for column in columns for one in column if one is not None})
     codes = {None: np.nan, **{level: float(place) for place, level in enumerate(levels)}}

@@ -12,7 +12,7 @@ from epsaudit.tools.hunting.candidate import covered_combinations
 from epsaudit.tools.hunting.context import HuntContext, ScreenedCandidate
 from epsaudit.tools.hunting.refuted_pair import certified_finding
 from epsaudit.tools.hunting.result import Attempt
-from epsaudit.tools.hunting.screening import MAX_KEPT
+from epsaudit.tools.hunting.screening import MAX_KEPT_CANDIDATES
 from epsaudit.tools.hunting.single_audit import audit_candidate
 from epsaudit.tools.hunting.time_budget import is_slow
 from epsaudit.tools.hunting.tracing import HuntTracer
@@ -56,7 +56,7 @@ def audit_in_order(
         context.n_audits.update(covered_combinations(chosen.candidate))
         waiting.remove(chosen)
         # an even share of the time for each audit and for a certification; two more if others are still to come
-        n_later = min(len(waiting), MAX_KEPT, (options.audits or math.inf) - len(context.attempts) - 1)
+        n_later = min(len(waiting), MAX_KEPT_CANDIDATES, (options.audits or math.inf) - len(context.attempts) - 1)
         share = 1.0 / max(2 + n_later + 2 * more_to_come, n_new)
         context.attempts.append(_attempt(context, tracer, chosen, share, time_share))
 

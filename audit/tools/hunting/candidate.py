@@ -68,12 +68,12 @@ def as_candidate(pair: Any, adjacency: Adjacency | None = None) -> Candidate:
     return Candidate(both, tuple(one for one in tried if are_neighbours(one, both.x, both.x_prime)), both.name)
 
 
-Combination = tuple[str, str, str]
+RelationAndValue = tuple[str, str, str]
 """A relation, the name of a parameter, and a digest of the parameter's value. Once the claim is refuted for a
 combination, a hunt audits no other candidate that covers only refuted combinations."""
 
 
-def covered_combinations(candidate: Candidate) -> list[Combination]:
+def covered_combinations(candidate: Candidate) -> list[RelationAndValue]:
     """Return the combinations that a candidate covers: each of its relations with each value of its parameters."""
     values = [(name, digest(value)) for name, value in candidate.parameters.items()] or [("", "")]
     return [(repr(one), *value) for one in candidate.adjacencies or (None,) for value in values]

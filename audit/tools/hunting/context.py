@@ -17,7 +17,7 @@ from epsaudit.running.identity import digest, fingerprint
 from epsaudit.running.pool import check_restart
 from epsaudit.running.provenance import provenance
 from epsaudit.running.record import AuditRecord
-from epsaudit.tools.hunting.candidate import Candidate, Combination, covered_combinations
+from epsaudit.tools.hunting.candidate import Candidate, RelationAndValue, covered_combinations
 from epsaudit.tools.hunting.exact_law import AnyResult, ExactLaw
 from epsaudit.tools.hunting.options import Options
 from epsaudit.tools.hunting.result import Attempt
@@ -75,9 +75,9 @@ class HuntContext:
     """The candidates that runs were made of, the most promising first."""
     attempts: list[Attempt] = field(default_factory=list)
     """The candidates that were audited so far."""
-    n_audits: Counter[Combination] = field(default_factory=Counter)
+    n_audits: Counter[RelationAndValue] = field(default_factory=Counter)
     """Number of audits of each combination of a relation and a parameter value."""
-    refuted_kinds: defaultdict[Combination, set[str]] = field(default_factory=lambda: defaultdict(set))
+    refuted_kinds: defaultdict[RelationAndValue, set[str]] = field(default_factory=lambda: defaultdict(set))
     """For each combination, the kinds of data on which the claim was refuted: an empty string for ordinary data, or the
     result of `degenerate_kind`."""
     n_certifications: int = 0
@@ -173,7 +173,7 @@ def first_of_each_combination(candidates: Iterable[ScreenedCandidate], most: int
 
     Further candidates are appended, in their order, until there are ``most`` in total.
     """
-    covered, first, rest = set[Combination](), list[ScreenedCandidate](), list[ScreenedCandidate]()
+    covered, first, rest = set[RelationAndValue](), list[ScreenedCandidate](), list[ScreenedCandidate]()
     for one in candidates:
         combinations = covered_combinations(one.candidate)
         (rest if covered.issuperset(combinations) else first).append(one)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from epsaudit.array_types import Floats, Ints
 from epsaudit.claims.definitions import Claim
-from epsaudit.outputs.arrays import Codes, Floats, Outputs
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.search import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, candidate_scores
 from epsaudit.search.candidate import MAX_THRESHOLDS, CandidateScore
 
@@ -31,7 +32,7 @@ class _ObservedRates(CandidateScore):
     The events are tails, each with its complement, and pairs of opposite tails.
     """
 
-    def rates(self, n_errors: float | None = None) -> list[tuple[Codes, Codes, Floats, Floats]]:
+    def rates(self, n_errors: float | None = None) -> list[tuple[Ints, Ints, Floats, Floats]]:
         levels = np.arange(len(self.thresholds))
         none, half = np.full(len(levels), -1), (len(levels) + 1) // 2
         over, under = np.append(levels[1:], levels[half:]), np.append(levels[:-1], levels[::-1][half:])
@@ -39,7 +40,7 @@ class _ObservedRates(CandidateScore):
         return [(*one, *self.rates_of(*one)) for one in events]
 
     def rates_of(
-        self, upper: Codes, lower: Codes, n_errors: float | None = None, own_errors: float = 0.0
+        self, upper: Ints, lower: Ints, n_errors: float | None = None, own_errors: float = 0.0
     ) -> tuple[Floats, Floats]:
         on_upper, on_lower = (np.pad(tails, ((0, 0), (0, 1))) for tails in (self.upper, self.lower[::-1]))
         # the padded last column is the empty event, which index -1 selects

@@ -28,7 +28,7 @@ from epsaudit.tools.hunting.ranking import screening_rank
 SCREENING_RUNS = 128
 """[chosen] Number of runs on each side by which the screen ranks a candidate. Slow candidates get fewer runs if time is
 limited."""
-MAX_KEPT = 12
+MAX_KEPT_CANDIDATES = 12
 """[chosen] Number of candidates that are audited if nothing limits the hunt. The best candidate of each parameter value
 and each relation is audited in any case."""
 RUNS_TO_COMPARE_PROCESSES = 16
@@ -52,7 +52,7 @@ def screen_remaining(context: HuntContext) -> list[ScreenedCandidate]:
         context.options.report_progress(f"screening: {len(screened)} of {len(remaining)} candidates")
         screen_candidate(context, one, until, len(remaining) - len(screened) + 1)
     usable = sorted((one for one in screened if not one.failure), key=lambda one: one.rank, reverse=True)
-    for one in first_of_each_combination(usable, MAX_KEPT):
+    for one in first_of_each_combination(usable, MAX_KEPT_CANDIDATES):
         one.kept = True
     return sorted(screened, key=lambda one: (one.kept, *one.rank), reverse=True)
 

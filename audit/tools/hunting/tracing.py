@@ -12,7 +12,7 @@ from typing import Any
 
 from epsaudit.errors import AuditError
 from epsaudit.extensions import find_extension
-from epsaudit.tools.hunting.candidate import Candidate, Combination, covered_combinations
+from epsaudit.tools.hunting.candidate import Candidate, RelationAndValue, covered_combinations
 from epsaudit.tools.hunting.context import HuntContext, ScreenedCandidate
 from epsaudit.tools.hunting.exact_law import ExactLaw, PairTrace
 from epsaudit.tools.hunting.screening import screen_candidate
@@ -68,7 +68,7 @@ class HuntTracer:
         end = time.perf_counter() + context.budget.left() / 6.0
         losses = self._losses(end)
         traced = [context.everyone[number] for number in losses if losses[number]]
-        suspected, covered = list[ScreenedCandidate](), set[tuple[Combination, str]]()
+        suspected, covered = list[ScreenedCandidate](), set[tuple[RelationAndValue, str]]()
         for one in sorted(traced, key=lambda one: (one.law is not None, losses[one.number]), reverse=True):
             kind = degenerate_kind(one.candidate)
             new = {(combination, kind) for combination in covered_combinations(one.candidate)} - covered

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import GaussianDP
 from epsaudit.mechanisms.exact.convolution import LEAST_DELTA, convolved
 from epsaudit.mechanisms.exact.laws import loss_pair
-from epsaudit.mechanisms.exact.losses import Floats, LossPair
+from epsaudit.mechanisms.exact.losses import LossPair
 from epsaudit.mechanisms.exact.values import least_epsilon as invert
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.tools.maps.events import Event, Events
@@ -43,7 +44,7 @@ class MixtureLaw:
 
     def log_density(self, outputs: Any) -> Floats:
         near, far = (NormalLaw(centre, self.scale).log_density(outputs) for centre in (1.0, 0.0))
-        return np.logaddexp(near + math.log(self.rate), far + math.log1p(-self.rate))
+        return np.asarray(np.logaddexp(near + math.log(self.rate), far + math.log1p(-self.rate)))
 
 
 @lru_cache(maxsize=512)

@@ -22,10 +22,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from epsaudit.array_types import Floats
 from epsaudit.audits.one_run import Threshold
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.bounds.one_run import GuessSet
-from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult, Result

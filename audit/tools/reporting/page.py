@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from epsaudit.array_types import Floats
 from epsaudit.audits.holdout import HoldoutResult
 from epsaudit.audits.many_runs import ManyRunsResult
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.bounds.certificates import Box, MembershipGame
-from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult, Result
@@ -31,13 +31,13 @@ from epsaudit.text import SYMBOLS, latex, nearest, visible
 from epsaudit.tools.reporting.figures import add_kinks, certified_polygon
 from epsaudit.tools.reporting.tables import caption, privacy_definition
 from epsaudit.tools.reporting.templating import embedded, template_environment
-from epsaudit.witnesses.learnt import Additive, Tree
+from epsaudit.witnesses.learnt import AdditiveModel, Tree
 
 STRIP_WIDTH = 320.0
 """Width in pixels of the strip on a result's card that shows bound, claim and exact value."""
 CURVE_SIZE = 150.0
 """Side length in pixels of the trade-off curve on a result's card."""
-ERROR_GRID = np.concatenate([[0.0, 1e-4, 1e-3, 4e-3], np.linspace(0.01, 0.1, 10), np.linspace(0.15, 1.0, 18)])
+COARSE_ERROR_GRID = np.concatenate([[0.0, 1e-4, 1e-3, 4e-3], np.linspace(0.01, 0.1, 10), np.linspace(0.15, 1.0, 18)])
 """Error probabilities at which a claim's trade-off curve is computed. The grid is coarse, so that a page of 146 cards
 is smaller than one figure of matplotlib."""
 DEFINITIONS = {
@@ -133,7 +133,7 @@ def _card_values(result: Result, file: str) -> dict[str, Any]:
 @functools.lru_cache(maxsize=1024)
 def _claimed_curve(claim: Claim) -> str:
     """Return the points of the claim's trade-off curve as text for an SVG polyline."""
-    errors = add_kinks(ERROR_GRID, claim)
+    errors = add_kinks(COARSE_ERROR_GRID, claim)
     return _svg_points(np.stack([errors, 1.0 - claim.greatest(errors)], axis=1))
 
 
@@ -155,7 +155,9 @@ def methods(results: Sequence[Result], family_confidence: float, audits: int | N
     fixed = [result for result in results if isinstance(result, AuditResult)]
     games: list[Any] = [result for result in fixed if isinstance(result.certificate, MembershipGame)]
     events = [(result.witness.guess_x, result.witness.guess_x_prime) for result in fixed]
-    learned = [any(isinstance(getattr(event, "feature", None), Additive | Tree) for event in both) for both in events]
+    learned = [
+        any(isinstance(getattr(event, "feature", None), AdditiveModel | Tree) for event in both) for both in events
+    ]
     shares = {game.certificate.share for game in games if game.claim.claimed_point and game.point[1] > 0.0}
     others = [
         [result for result in results if type(result) is kind]

@@ -40,7 +40,7 @@ MAX_LINES = 60
 """Maximum number of lines of a script, so that its recipient reads it before running it."""
 TARGET_P_VALUE = 1e-6
 """The p-value that the new runs of a script are expected to reach."""
-MAX_RUNS = 1 << 20
+MAX_SCRIPT_RUNS = 1 << 20
 """Maximum number of runs of a script whose stored result has no counts of the same game."""
 MAX_FRESH_P_VALUE = 0.01
 """If the new runs of a script give a larger p-value than this, the script is refused because it shows nothing."""
@@ -319,11 +319,11 @@ class Reproducer:
         """Return the number of runs of the script, a power of 2 from which a p-value of `TARGET_P_VALUE` is expected.
 
         If no number below the limit suffices, return the limit: the number of certification runs if the stored counts
-        are used, and `MAX_RUNS` otherwise.
+        are used, and `MAX_SCRIPT_RUNS` otherwise.
         """
         result, runs = self.result, 64
         counted = int(result.counts.runs)
-        most = counted if self.stored else MAX_RUNS
+        most = counted if self.stored else MAX_SCRIPT_RUNS
         while runs < most:
             share = runs / counted
             scaled = {name: round(value * share) for name, value in result.counts.to_dict().items()}

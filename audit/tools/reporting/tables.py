@@ -35,7 +35,7 @@ _NUMERIC = {"lower": text.lower, "upper": text.upper, "number": nearest, "count"
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A table column. The values None and NaN are shown as a dash."""
 
     key: str
@@ -83,7 +83,7 @@ def _power(mantissa: str, exponent: str) -> str:
     return ("" if mantissa == "1" else rf"{mantissa}\cdot ") + f"10^{{{int(exponent)}}}"
 
 
-def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label: str = "") -> str:
+def to_latex(rows: Sequence[Row], columns: Sequence[TableColumn], caption: str, label: str = "") -> str:
     r"""Return a LaTeX table for ``\usepackage{booktabs}``, with all text escaped.
 
     Each page holds 45 rows; the tables on all pages share one table number.
@@ -104,12 +104,12 @@ def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label
     return "\n".join([*lines, ""])
 
 
-def nonempty_columns(rows: Sequence[Row], columns: Sequence[Column]) -> Sequence[Column]:
+def nonempty_columns(rows: Sequence[Row], columns: Sequence[TableColumn]) -> Sequence[TableColumn]:
     """Return the columns in which at least one row has a value; all columns if there are no rows."""
     return [column for column in columns if not rows or any(column.show(row) != "-" for row in rows)]
 
 
-def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+def to_markdown(rows: Sequence[Row], columns: Sequence[TableColumn]) -> str:
     """Return a Markdown table."""
     columns = nonempty_columns(rows, columns)
     cells = [[column.heading for column in columns], *([column.show(row) for column in columns] for row in rows)]
@@ -132,17 +132,17 @@ def to_csv(rows: Sequence[Row]) -> str:
     return buffer.getvalue()
 
 
-BOUNDS = Column("exact", "exact", "number"), Column("certified", "certified", "lower")
-VERDICT = Column("verdict", "verdict")
-NAME = Column("mechanism", "mechanism", "code", width="4.2cm")
-INTERVAL = Column("interval", "interval")
-RESULT_COLUMNS = (NAME, Column("claim", "proven", "formula", width="2.8cm"), *BOUNDS, INTERVAL, VERDICT)
+BOUNDS = TableColumn("exact", "exact", "number"), TableColumn("certified", "certified", "lower")
+VERDICT = TableColumn("verdict", "verdict")
+NAME = TableColumn("mechanism", "mechanism", "code", width="4.2cm")
+INTERVAL = TableColumn("interval", "interval")
+RESULT_COLUMNS = (NAME, TableColumn("claim", "proven", "formula", width="2.8cm"), *BOUNDS, INTERVAL, VERDICT)
 DRIFT_COLUMNS = (
-    Column("name", "name"),
-    Column("old", "old bound", "lower"),
-    Column("new", "new bound", "lower"),
-    Column("difference", "difference"),
-    Column("moved", "moved"),
+    TableColumn("name", "name"),
+    TableColumn("old", "old bound", "lower"),
+    TableColumn("new", "new bound", "lower"),
+    TableColumn("difference", "difference"),
+    TableColumn("moved", "moved"),
 )
 """Columns of a terminal table of the rows of `epsaudit.results.compare.Drift`."""
 
@@ -254,7 +254,7 @@ def describe_pair(pair: DatasetPair) -> str:
 
 def print_table(
     rows: Sequence[Row],
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     title: str = "",
     file: IO[str] | None = None,
     width: int | None = None,

@@ -34,7 +34,7 @@ from epsaudit.tools.testing.frozen import SPECIAL_VALUES, FrozenTest, IntervalEn
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.events import Event, Region
 from epsaudit.witnesses.feature import Feature
-from epsaudit.witnesses.learnt import Additive
+from epsaudit.witnesses.learnt import AdditiveModel
 from epsaudit.witnesses.parts import Coordinate, Value
 
 CONFIDENCE = 0.999
@@ -147,7 +147,7 @@ def _write_terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
             slopes = dict.fromkeys(range(length), 1.0)
         case Combination("+" | "-" as sign, Coordinate(first), Coordinate(second)):
             slopes = {first: 1.0, second: 1.0 if sign == "+" else -1.0}
-        case Additive(terms) if all(isinstance(term.feature, Value | Coordinate) for term in terms):
+        case AdditiveModel(terms) if all(isinstance(term.feature, Value | Coordinate) for term in terms):
             listed: list[dict[str, Any]] = []
             for term in terms:
                 knots = {"knots": list(term.knots or (0.0,)), "values": list(term.values or (0.0,))}

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit import codec
+from epsaudit.array_types import Floats
 from epsaudit.audits.sequential.record import SeenWitness, detectable, with_half_noise
 from epsaudit.audits.spec import AuditSpec
 from epsaudit.bounds import betting
 from epsaudit.bounds.counts import Counts
-from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, PureDP
 from epsaudit.data.neighbours import Pairs
 from epsaudit.errors import AuditError, PowerWarning, clipped, public, seconds_of, warn_caller

@@ -25,10 +25,10 @@ from epsaudit.running.provenance import provenance
 from epsaudit.text import lower
 from epsaudit.tools.reporting.tables import describe_pair
 from epsaudit.tools.testing import frozen
-from epsaudit.tools.testing.terms import Terms
+from epsaudit.tools.testing.terms import CheckTerms
 from epsaudit.witnesses.events import Witness
 
-SHRINKING_SECONDS = 5.0
+MAX_SHRINKING_SECONDS = 5.0
 """[chosen] Time limit in seconds for a failing check to look for a simpler pair of its strategy."""
 
 
@@ -50,7 +50,7 @@ class Outcome:
 
 
 def audit_outcome(
-    terms: Terms,
+    terms: CheckTerms,
     must_fail: bool,
     mechanism: Any,
     pairs: Any,
@@ -179,13 +179,13 @@ def _simpler_pair(
 
     with suppress(AuditError, TypeError):  # datasets without a length, or equal ones
         least = min(len(dataset) for one in drawn for dataset in (one.x, one.x_prime))
-        found, _ = shrink(Candidate(pair, (relation,), ""), leaks, until=time.perf_counter() + SHRINKING_SECONDS)
+        found, _ = shrink(Candidate(pair, (relation,), ""), leaks, until=time.perf_counter() + MAX_SHRINKING_SECONDS)
         if found.pair is not pair:
             yield "simpler", describe_pair(found.pair)
 
 
 def frozen_outcome(
-    test: frozen.FrozenTest, witness: Path, terms: Terms, mechanism: Any, pairs: Any, must_fail: bool
+    test: frozen.FrozenTest, witness: Path, terms: CheckTerms, mechanism: Any, pairs: Any, must_fail: bool
 ) -> Outcome:
     """Run a frozen test with the number of runs and false-alarm probability of ``terms``, and return the outcome."""
     test = dataclasses.replace(test, runs=terms.runs, false_alarm=terms.false_alarm)

@@ -22,7 +22,7 @@ MIN_FALSE_ALARM = 1e-15
 
 
 @dataclass(frozen=True)
-class Terms:
+class CheckTerms:
     """The settings of one check of a test."""
 
     runs: int
@@ -51,7 +51,9 @@ class Terms:
         return confidence if 1.0 - confidence <= self.false_alarm else math.nextafter(confidence, 1.0)
 
 
-def resolve_terms(config: pytest.Config, item: pytest.Item, number: int, given: Mapping[str, Any], runs: int) -> Terms:
+def resolve_terms(
+    config: pytest.Config, item: pytest.Item, number: int, given: Mapping[str, Any], runs: int
+) -> CheckTerms:
     """Merge settings into the terms of one check.
 
     Call arguments (``given``) override the marker, which overrides the command line, which overrides ``runs``. The
@@ -74,7 +76,7 @@ def resolve_terms(config: pytest.Config, item: pytest.Item, number: int, given: 
         must = f"it must be at least {MIN_FALSE_ALARM:g}. Allow the test more false alarms, or divide it."
         raise AuditError(f"{left}; {must}")
     salt = int(option(config, "seed") or 0)
-    return Terms(
+    return CheckTerms(
         int(said.get("runs") or option(config, "runs") or runs),
         float(said.get("seconds") or option(config, "seconds") or SECONDS),
         test_alarm,

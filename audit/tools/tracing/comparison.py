@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 from epsaudit.errors import QUOTED, clipped
 
 EQUALITY_TOLERANCE = 1e-9

@@ -19,13 +19,13 @@ from dataclasses import fields, replace
 from typing import Any, Literal, Protocol, TypeGuard, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from epsaudit.array_types import Bools, Floats
 from epsaudit.audits.many_runs import ManyRunsResult
 from epsaudit.audits.one_run import Guesses, OneRunResult
 from epsaudit.audits.one_run.audit import check_scores, check_terms
 from epsaudit.audits.scores import audit_scores
-from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.errors import AuditError, confidence_of, public, seconds_of, suggest_name, whole_at_least
 from epsaudit.running.calling import randomness_argument_of
@@ -41,8 +41,7 @@ from epsaudit.running.streams import entropy, stream
 from epsaudit.tools.training.canaries import Canaries, Data
 from epsaudit.tools.training.dpsgd import DPSGDTrainer, Trained, clip_rows
 
-Bools = NDArray[np.bool_]
-Score = Callable[[Any, Canaries], ArrayLike]
+ScoreFunction = Callable[[Any, Canaries], ArrayLike]
 """A function of a run's output and the canaries that returns one number per canary. A higher number means "more likely
 included"."""
 Iterates = Literal["last", "all"]
@@ -114,7 +113,7 @@ def audit_training(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-    score: str | Score | None = "loss",
+    score: str | ScoreFunction | None = "loss",
     iterates: Iterates = "last",
     runs: int = 1,
     assume: str | None = None,
@@ -287,7 +286,7 @@ def learnt(
     candidates: Canaries,
     number: int,
     *,
-    score: str | Score | None = "loss",
+    score: str | ScoreFunction | None = "loss",
     iterates: Iterates = "last",
     runs: int = 16,
     seed: int | None = None,
@@ -338,7 +337,7 @@ class _Training:
         fit: Fit,
         data: Data,
         canaries: Canaries,
-        score: str | Score | None,
+        score: str | ScoreFunction | None,
         iterates: Iterates,
         fresh_randomness: bool = False,
     ) -> None:

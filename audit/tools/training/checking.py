@@ -16,7 +16,7 @@ from scipy.special import bdtr, bdtrc, gammaln
 
 from epsaudit.errors import AuditError, finite_at_least, fraction, needs, public, whole_at_least
 from epsaudit.text import upper
-from epsaudit.tools.training.probes import NORM_TOLERANCE, Optimiser, Step
+from epsaudit.tools.training.probes import NORM_TOLERANCE, Optimiser, OptimiserStep
 from epsaudit.tools.training.step_tests import Part, run_step_tests
 
 N_TESTS = 20
@@ -56,7 +56,7 @@ class TrainingCheck:
 
 @public
 def check_training(
-    step: Step,
+    step: OptimiserStep,
     *,
     clip: float,
     noise: float,

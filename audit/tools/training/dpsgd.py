@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ApproxDP, GaussianDP
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 

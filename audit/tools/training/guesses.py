@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 
 PREFERENCE_FACTOR = 1.2
 """[chosen] A rule that is harder to explain replaces a simpler rule only if its strength is this many times larger."""

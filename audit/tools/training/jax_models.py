@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 from epsaudit.errors import needs
 from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained
 

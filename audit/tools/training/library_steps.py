@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 from epsaudit.errors import needs
-from epsaudit.tools.training.probes import Step
+from epsaudit.tools.training.probes import OptimiserStep
 from epsaudit.tools.training.torch_models import split_like
 
 
-def opacus_step(optimizer: Any) -> Step:
+def opacus_step(optimizer: Any) -> OptimiserStep:
     """Return the step function of an Opacus ``DPOptimizer`` over plain SGD; needs the extra ``training``.
 
     The step writes the crafted gradients into the attribute where Opacus stores the gradients of single examples.
@@ -40,7 +40,7 @@ def opacus_step(optimizer: Any) -> Step:
     return step
 
 
-def jax_privacy_step(clipped: Callable[[Any], Any], privatizer: Any, shapes: Sequence[int]) -> Step:
+def jax_privacy_step(clipped: Callable[[Any], Any], privatizer: Any, shapes: Sequence[int]) -> OptimiserStep:
     """Return the step function of jax-privacy's clipped gradients and noise; needs the extra ``training``.
 
     The step uses a linear loss, so that the gradients of the examples are exactly the crafted gradients.

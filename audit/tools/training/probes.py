@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtrc, ndtr
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 from epsaudit.errors import AuditError
 
 ACCUMULATED_PARTS = 4
@@ -34,7 +34,7 @@ noise most accurately near 3, where x phi(x / 2) / sqrt(Phi(x / 2) Phi(-x / 2)) 
 MAX_STEPS_FACTOR = 20
 """[time] A test may make up to this many times ``steps`` guesses if fewer guesses could not refute anything, even if
 all of them were correct."""
-Step = Callable[[Sequence[Floats]], ArrayLike]
+OptimiserStep = Callable[[Sequence[Floats]], ArrayLike]
 """One step of an optimiser. The argument is a list of gradient arrays, shape (examples, dimensions), one array for each
 accumulated part of the batch. The result is the noisy mean gradient, shape (dimensions,)."""
 
@@ -47,7 +47,7 @@ class Optimiser:
     the clipping norm.
     """
 
-    step: Step
+    step: OptimiserStep
     clip: float
     """Norm to which the gradient of each example is claimed to be clipped."""
     noise: float

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from epsaudit.claims.conversions import Floats
+from epsaudit.array_types import Floats
 from epsaudit.running.streams import stream
 from epsaudit.tools.training.canaries import HUGE_NORM
 from epsaudit.tools.training.guesses import PREFERENCE_FACTOR, best_threshold, learn_guess

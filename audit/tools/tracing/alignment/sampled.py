@@ -8,12 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsaudit.array_types import Floats
 from epsaudit.tools.tracing.alignment.aligned import Aligned, Strategy
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner
-
-Floats = NDArray[np.float64]
 
 
 @dataclass

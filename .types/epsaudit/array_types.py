@@ -1,0 +1,1 @@
+../../audit/array_types.py
