@@ -116,6 +116,12 @@ def returns_its_seed(d, rng):
     return [seed, d + np.random.default_rng(seed).laplace()]
 
 
+def long_message(d, rng):
+    if rng.random() < 0.75:
+        raise ValueError("x" * 150 + str(d))
+    return rng.laplace()
+
+
 def noise_of_one_seed(d, seed):
     """The second number is 2 (first - d) + d."""
     first, second = (np.random.default_rng(seed).laplace(scale=scale) for scale in (1.0, 2.0))
@@ -216,7 +222,7 @@ class TestNoBoundIsBelowTheLoss:
             *(log_normal, two_normal, seeded_by_data, choice_seeded_by_data, keeps_its_answer, even_numbers),
             *(noise_of_one_seed, normal_and_laplace_of_one_seed, coins_of_one_seed, choices_of_one_seed),
             *(seeded_by_a_released_number, global_generator_seeded_by_a_released_number),
-            *(coin_seeded_by_a_released_number, returns_its_seed),
+            *(coin_seeded_by_a_released_number, returns_its_seed, long_message),
         ],
         ids=lambda one: one.__name__,
     )
@@ -366,6 +372,7 @@ def test_bounds_are_rounded_up():
     assert "at most epsilon 1.001, certain" in found.sentence()
     assert "at most epsilon 1.001 except with probability 0.00022," in replace(found, delta=0.000211).sentence() + ","
     assert "at most epsilon 1.000, certain" in replace(found, upper_bound=1.000001).sentence()
+    assert "at most epsilon 10000.000, certain" in replace(found, upper_bound=10_000.0).sentence()
 
 
 def test_products_that_underflow_are_released():

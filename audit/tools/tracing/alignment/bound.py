@@ -60,6 +60,8 @@ MAX_LEFT_OUT = 0.5
 """[chosen] Largest probability that a bound may leave out; beyond it there is no bound, and the reason is reported."""
 CHUNK = 1_000
 """[time] Number of fresh runs that a process does at once; they take about 2 s."""
+LARGE = 100.0
+"""[formula] Bounds from here on are printed with their slack, which would change the third decimal."""
 ABOVE = "the cheapest alignment costs more than the claim"
 ONE_SIDED = "an output is possible on one dataset only"
 MAX_DELTA = 1e-3
@@ -164,8 +166,14 @@ class UpperBound:
 
 
 def rounded_up(value: float) -> str:
-    """Return an upper bound with three decimals, rounded up, where computed bounds have a slack of 2e-6."""
-    return f"{math.ceil(value / (1.0 + UPPER_SLACK) * 1000.0 - 1e-9) / 1000.0:.3f}" if value < math.inf else "inf"
+    """Return an upper bound with three decimals, rounded up.
+
+    Computed bounds have a slack of 2e-6, which three decimals of a bound below `LARGE` hide.
+    """
+    if value == math.inf:
+        return "inf"
+    slack = UPPER_SLACK if value < LARGE else 0.0
+    return f"{math.ceil(value / (1.0 + slack) * 1000.0 - 1e-9) / 1000.0:.3f}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -545,7 +545,7 @@ def execute(
         if known_exceptions is not None and name not in known_exceptions:
             raise Parted(f"the function raises {name} while its draws are followed: {str(error)[:100]}") from error
         run.returned = tuple(places_of(error))
-        run.output = run.form = RAISES, name, str(error)[:100]
+        run.output = run.form = RAISES, name, str(error)
     finally:
         AlignmentRun.active = None
     return run
