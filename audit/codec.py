@@ -130,7 +130,7 @@ def _unique_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def check(data: Any, name: str, where: str = "") -> None:
+def check_schema(data: Any, name: str, where: str = "") -> None:
     """Raise `AuditError` if ``data`` does not conform to the schema with this name.
 
     The message starts with ``where`` and names the field that is wrong.

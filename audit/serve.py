@@ -386,10 +386,10 @@ def unwrap(value: Any) -> Any:
         if len(set(names)) < len(names):
             return value
         found = {} if labels is None else {"index" if "index" not in names else ("index",): labels}
-        found.update((name, column_values(value[name])) for name in names)
+        found.update((name, series_values(value[name])) for name in names)
         return found
     if hasattr(value, "to_list") and hasattr(value, "dtype") and hasattr(value, "to_frame"):
-        values = column_values(value)
+        values = series_values(value)
         if labels is None or isinstance(values, dict):
             return values if labels is None else {"index": labels, **values}
         pairs = list(zip(labels, values))  # noqa: B905  # strict since 3.10
@@ -400,7 +400,7 @@ def unwrap(value: Any) -> Any:
     return value if callable(value) else getattr(value, "__dict__", None) or value
 
 
-def column_values(column: Any) -> Any:
+def series_values(column: Any) -> Any:
     """Return the values of a series; with its categories if they contain unused names or an order of their own."""
     values = column.to_list() if hasattr(column, "to_list") else column.tolist()
     categories: Any = getattr(getattr(column, "cat", column), "categories", None)
@@ -426,7 +426,7 @@ UNWRAPPERS: dict[str, Any] = {
     "hex urn fields": str,
     "__fspath__": os.fspath,
     "exploded version": str,
-    "categories codes ordered": column_values,
+    "categories codes ordered": series_values,
     "as_py cast": operator.methodcaller("as_py"),
     "toarray nnz": operator.methodcaller("toarray"),
     "__dataclass_fields__": lambda value: {

@@ -35,12 +35,12 @@ def lower(value: float, digits: int = 4) -> str:
     >>> lower(0.99999), lower(2.0), lower(0.0)
     ('0.9999', '2.000', '0')
     """
-    return _rounded(value, digits, ROUND_FLOOR)
+    return _round_digits(value, digits, ROUND_FLOOR)
 
 
 def upper(value: float, digits: int = 4) -> str:
     """Format an upper bound with ``digits`` significant digits, rounded towards plus infinity."""
-    return _rounded(value, digits, ROUND_CEILING)
+    return _round_digits(value, digits, ROUND_CEILING)
 
 
 def nearest(value: float | None, digits: int = 4) -> str:
@@ -67,7 +67,7 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def _rounded(value: float, digits: int, rounding: str) -> str:
+def _round_digits(value: float, digits: int, rounding: str) -> str:
     if value == 0.0:
         return "0"
     if not math.isfinite(value):

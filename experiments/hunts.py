@@ -51,7 +51,7 @@ from epsaudit.tools.hunting.shrinking import records_of
 from epsaudit.tools.reporting.figures import plot_certified_against_proven
 from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
 from epsaudit.tools.reporting.tables import TableColumn
-from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_condition_parts
 
 JOINT_CONFIDENCE = 0.999
 """Joint confidence of all verdicts."""
@@ -221,7 +221,7 @@ def _hunt_fields(found: Hunt | None) -> dict[str, Any]:
     first = found.findings[0] if found.findings else None
     rows = records_of(first.candidate) if first and first.candidate else None
     best = max((one.lower_bound for one in (*(one.result for one in found.findings), *found.audits)), default=None)
-    parts = count_parts(first.result.witness) if first else math.inf
+    parts = count_condition_parts(first.result.witness) if first else math.inf
     return {
         **{name: getattr(found, name) for name in names},
         "audits": len(found.audits),

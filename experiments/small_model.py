@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from epsaudit.array_types import Floats
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.tools.training.canaries import Canaries
-from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained, clip_rows
+from epsaudit.tools.training.dpsgd import DPSGDTrainer, ModelArray, Trained, clip_rows
 
 Kind = Literal["logistic", "two layers", "convolution"]
 KERNEL = 3
@@ -79,13 +79,18 @@ class SmallModel(DPSGDTrainer):
         return sum(rows * columns for rows, columns in self._shapes)
 
     def __call__(
-        self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
+        self, features: ModelArray, targets: ModelArray, rng: np.random.Generator, gradients: ModelArray | None = None
     ) -> Trained:
         """Train once and return all iterates."""
         return self._train(features, targets, None, gradients, None, 1, rng)[0]
 
     def many(
-        self, features: Array, targets: Array, canaries: Canaries, included: NDArray[np.bool_], rng: np.random.Generator
+        self,
+        features: ModelArray,
+        targets: ModelArray,
+        canaries: Canaries,
+        included: NDArray[np.bool_],
+        rng: np.random.Generator,
     ) -> list[Trained]:
         """Train one model for each row of the boolean mask ``included``, shape (runs, m).
 
@@ -101,10 +106,10 @@ class SmallModel(DPSGDTrainer):
 
     def _train(
         self,
-        features: Array,
-        targets: Array,
+        features: ModelArray,
+        targets: ModelArray,
         present: NDArray[np.bool_] | None,  # shape (runs, n)
-        gradients: Array | None,
+        gradients: ModelArray | None,
         included: NDArray[np.bool_] | None,  # shape (runs, k)
         runs: int,
         rng: np.random.Generator,
@@ -133,7 +138,7 @@ class SmallModel(DPSGDTrainer):
             now = iterates[:, step + 1] = now - self.learning_rate / (self.rate * self.examples) * total
         return [Trained(one, self) for one in iterates]
 
-    def _images(self, features: Array) -> Array:
+    def _images(self, features: ModelArray) -> ModelArray:
         """Return the features as single-precision rows, one per record.
 
         Raises `AuditError` if a row has a wrong length.
@@ -143,7 +148,7 @@ class SmallModel(DPSGDTrainer):
             raise AuditError(f"Each record has {images.shape[1]} features; the model takes inputs={self.inputs}.")
         return images
 
-    def _start(self, runs: int, rng: np.random.Generator) -> Array:
+    def _start(self, runs: int, rng: np.random.Generator) -> ModelArray:
         """Return the initial parameters of all runs, shape (runs, dimensions)."""
         if self.kind == "logistic":
             return np.zeros((runs, self.dimensions), np.float32)
@@ -151,13 +156,15 @@ class SmallModel(DPSGDTrainer):
         scales = [np.full(rows * columns, rows**-0.5, np.float32) for rows, columns in self._shapes]
         return np.asarray(drawn * np.concatenate(scales))
 
-    def _layers(self, parameters: Array) -> list[Array]:
+    def _layers(self, parameters: ModelArray) -> list[ModelArray]:
         """Split flat parameters, shape (runs, dimensions), into weight matrices of shape (runs, inputs, outputs)."""
         ends = np.cumsum([rows * columns for rows, columns in self._shapes])[:-1]
         parts = np.split(parameters, ends, axis=-1)
         return [part.reshape(-1, *shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
-    def _passes(self, parameters: Array, images: Array, classes: Array) -> tuple[list[tuple[Array, Array]], Floats]:
+    def _passes(
+        self, parameters: ModelArray, images: ModelArray, classes: ModelArray
+    ) -> tuple[list[tuple[ModelArray, ModelArray]], Floats]:
         """Run a forward and a backward pass.
 
         Images have shape (runs, n, inputs). Returns, for each layer, the inputs of the layer and the derivatives of the
@@ -187,7 +194,9 @@ class SmallModel(DPSGDTrainer):
             found.append((inputs, back.reshape(runs, n, inputs.shape[2], -1)))
         return found[::-1], np.asarray((np.log(totals) - right)[..., 0])
 
-    def _sum(self, parameters: Array, images: Array, classes: Array, weights: NDArray[np.bool_]) -> Array:
+    def _sum(
+        self, parameters: ModelArray, images: ModelArray, classes: ModelArray, weights: NDArray[np.bool_]
+    ) -> ModelArray:
         """Return the sum of the clipped gradients of all records whose weight is true, shape (runs, dimensions)."""
         passes, _ = self._passes(parameters, images, classes)
         runs, squares = len(parameters), np.zeros(weights.shape, np.float32)
@@ -204,12 +213,12 @@ class SmallModel(DPSGDTrainer):
             sums.append((flat[0].swapaxes(1, 2) @ flat[1]).reshape(runs, -1))
         return np.concatenate(sums, axis=1)
 
-    def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+    def losses(self, parameters: ModelArray, features: ModelArray, targets: ModelArray) -> Floats:
         """Return the loss of each record under these parameters, shape (n,)."""
         images, classes = self._images(features), np.asarray(targets).astype(np.intp)
         return np.asarray(self._passes(parameters[None], images[None], classes[None])[1][0], float)
 
-    def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+    def gradients_at(self, parameters: ModelArray, features: ModelArray, targets: ModelArray) -> Floats:
         """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
         images, classes = self._images(features), np.asarray(targets).astype(np.intp)
         passes, _ = self._passes(parameters[None], images[None], classes[None])

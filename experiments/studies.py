@@ -176,10 +176,10 @@ def stored_rows(folder: Path, name: str = "rows") -> list[dict[str, Any]]:
 
 def write_figure(path: Path, figure: Figure) -> None:
     """Write a figure as PNG and as PDF; ``path`` has no ending."""
-    from epsaudit.tools.reporting.figures import render  # matplotlib takes a second to import
+    from epsaudit.tools.reporting.figures import render_figure  # matplotlib takes a second to import
 
     for kind in ("png", "pdf"):
-        write_whole(path.with_name(f"{path.name}.{kind}"), render(figure, kind))
+        write_whole(path.with_name(f"{path.name}.{kind}"), render_figure(figure, kind))
 
 
 def write_table(

@@ -48,7 +48,7 @@ def find_impossible(result: StoredResult) -> list[str]:
         confidence_of(result.confidence)
     except AuditError as error:
         said.append(str(error))
-    if (said_of_command := _check_command(result.execution.get("command", ""))) is not None:
+    if (said_of_command := _check_quoting(result.execution.get("command", ""))) is not None:
         said.append(said_of_command)
     if result.seed < 0:
         said.append(f"The seed is {result.seed}; it must be a whole number of at least 0.")
@@ -68,7 +68,7 @@ def find_impossible(result: StoredResult) -> list[str]:
     return said or list(_check_sequential(result)) or list(_check_end(result))
 
 
-def _check_command(command: Any) -> str | None:
+def _check_quoting(command: Any) -> str | None:
     """Return a sentence if a recorded command is not quoted as `shlex.join` quotes; epsaudit quotes all commands so."""
     shown = clipped(visible(str(command)), 200)
     try:
@@ -115,13 +115,13 @@ def _check_one_run(result: OneRunResult) -> Iterator[str]:
         return
     yield from stored_counts.find_contradictions(result)
     if isinstance(result, HoldoutResult):
-        yield from _check_pairs(result)
+        yield from _check_numbers_of_pairs(result)
     for one in result.counts:
         were_in, were_out = int(one.counts.runs_x), int(one.counts.runs_x_prime)
         yield from _check_fair_coins(were_in, were_out, one.canaries - one.guesses, "guessed canaries were in", "out")
 
 
-def _check_pairs(result: HoldoutResult) -> Iterator[str]:
+def _check_numbers_of_pairs(result: HoldoutResult) -> Iterator[str]:
     """Yield sentences about numbers of records and pairs that a split cannot have produced."""
     pairs = result.pairs + result.opened
     if result.opened != number_opened(pairs):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.datasets import are_equal, refuse_if_consumed
+from epsaudit.data.datasets import are_equal_datasets, refuse_if_consumed
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of
 from epsaudit.data.pairs import list_pairs, warn_of_strings
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
@@ -123,7 +123,7 @@ def check_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
     for pair in found:
         for dataset in (pair.x, pair.x_prime):
             refuse_if_consumed(dataset)
-        if are_equal(pair.x, pair.x_prime):
+        if are_equal_datasets(pair.x, pair.x_prime):
             raise AuditError(f"Both datasets of the pair {pair} are the same, so that nothing could tell them apart.")
         if adjacency is not None:
             adjacency.check(pair)

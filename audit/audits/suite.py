@@ -16,7 +16,7 @@ from epsaudit.results.result import Result
 from epsaudit.running.checkpoint import Checkpoint
 from epsaudit.running.pool import Workers
 from epsaudit.running.progress import ProgressCallback
-from epsaudit.running.provenance import command, provenance
+from epsaudit.running.provenance import provenance, typed_command
 from epsaudit.running.record import AuditRecord
 from epsaudit.running.registry import Entry
 from epsaudit.running.runs import Runs
@@ -59,7 +59,7 @@ def run_suite(
     told = ((entry, seeds[entry.name], progress(entry.name)) for entry in entries)
     workers, terms = Workers(n_jobs, "processes"), (trials, each, stop_early, 1, None)
     for _, result in workers.each(_audit_entry, terms, told, trials, in_order=True):
-        known = {**result.execution, "command": command()}  # a worker does not know the command
+        known = {**result.execution, "command": typed_command()}  # a worker does not know the command
         yield dataclasses.replace(result, provenance=provenance(), execution=known)
 
 

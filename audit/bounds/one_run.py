@@ -163,7 +163,7 @@ class GuessBound:
         if self.method == "trade-off":
             return parameter_bound(self.claim, *numbers, self.confidence)
         share = DELTA_ERROR_SHARE if self.decided_by_output else None
-        return epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
+        return epsilon_bound(*numbers, claimed_delta(self.claim), self.confidence, self.method, share)
 
     def delta(self, counts: GuessSet, epsilon: float) -> float:
         """Return the lower bound on delta at this epsilon that these counts certify."""
@@ -187,7 +187,7 @@ def tested_claim(claim: Claim, canaries: int, confidence: float) -> Claim:
     return claim.approximate(min(claim.profile(MAX_EPSILON) + CURVE_SHARE * (1.0 - confidence) / canaries, 0.5))
 
 
-def delta_of(claim: Claim) -> float:
+def claimed_delta(claim: Claim) -> float:
     """Return the delta of a claim of pure or approximate DP; it is 0 for pure DP."""
     return claim.delta if isinstance(claim, ApproxDP) else 0.0
 
@@ -392,7 +392,7 @@ def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, con
     """
     inverse: Inverse = gaussian_inverse
     if not isinstance(GuessBound(claim, "trade-off", confidence).claim, GaussianDP):
-        inverse = lambda rare, epsilon: approximate_inverse(rare, epsilon, delta_of(claim))  # noqa: E731
+        inverse = lambda rare, epsilon: approximate_inverse(rare, epsilon, claimed_delta(claim))  # noqa: E731
     # this is far larger than the Clopper-Pearson limit for a single guess, which is the largest possible bound
     high = 2.0 * math.log(canaries + 1.0) + 10.0
     return largest_rejected(inverse, high, canaries, guesses, correct, 1.0 - confidence)

@@ -97,7 +97,7 @@ def copy_pair(pair: DatasetPair) -> DatasetPair:
     return DatasetPair(Dataset(pair.x).copy(), Dataset(pair.x_prime).copy(), name=pair.name)
 
 
-def are_equal(x: Any, x_prime: Any) -> bool:
+def are_equal_datasets(x: Any, x_prime: Any) -> bool:
     """Return whether two datasets have equal values, as far as ``==`` or a comparison of their bytes can show."""
     if x is x_prime:
         return True

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.outputs.normal_form import (
-    REAL,
+    NUMBER_TYPES,
     Array,
     fit_in_floats,
     kind_of_type,
@@ -35,10 +35,10 @@ _EXACT_FLOAT_TYPES = {float, bool, np.float64, np.float32, np.bool_}
 _FAST_NUMBER_TYPES = {*_EXACT_FLOAT_TYPES, int, np.int64, np.int32, np.uint64}
 _IMMUTABLE_TYPES = {*_FAST_NUMBER_TYPES, str, type(None), bytes}
 _UNCONVERTED_TYPES = {*_FAST_NUMBER_TYPES, np.ndarray}
-"""Types of values that `freeze` returns without their normal form; `pack_frozen` converts them all at once."""
+"""Types of values that `freeze_output` returns without their normal form; `pack_frozen` converts them all at once."""
 
 
-def freeze(value: Any) -> Any:
+def freeze_output(value: Any) -> Any:
     """Return a value for `pack_frozen` that later changes of the output do not affect.
 
     Numbers, strings and copies of numeric arrays are returned as they are, because many of them can be converted faster
@@ -58,11 +58,11 @@ def pack(values: Sequence[Any]) -> Outputs:
     >>> pack([1.5, 2, True]), pack([(1, 2), [3, 4]]).tolist(), pack(["no", None, 1])
     (array([1.5, 2. , 1. ]), [[1.0, 2.0], [3.0, 4.0]], array(['no', None, 1.0], dtype=object))
     """
-    return pack_frozen(list(map(freeze, values)))
+    return pack_frozen(list(map(freeze_output, values)))
 
 
 def pack_frozen(values: Sequence[Any]) -> Outputs:
-    """Return one array of normal forms, as `pack` does, from values that `freeze` returned."""
+    """Return one array of normal forms, as `pack` does, from values that `freeze_output` returned."""
     kinds = set(map(type, values))
     if kinds and kinds <= _FAST_NUMBER_TYPES:
         with contextlib.suppress(OverflowError):  # a whole number may be larger than all floats
@@ -157,7 +157,7 @@ def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
     if outputs.dtype == np.float64 and outputs.ndim == 1:
         return outputs
     values = outputs.tolist() if outputs.dtype == object else []
-    if not any(issubclass(kind, REAL) for kind in set(map(type, values))):
+    if not any(issubclass(kind, NUMBER_TYPES) for kind in set(map(type, values))):
         return np.full(len(outputs), np.nan)
     return np.array([value if type(value) is float else to_float(value) for value in values], float)
 

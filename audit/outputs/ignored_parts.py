@@ -11,13 +11,14 @@ import datetime
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.outputs.layouts import OutputPath
 from epsaudit.serve import unwrap
 
 MAX_OBSERVED = 1000
@@ -33,8 +34,7 @@ SHORT_BITS = 26
 """[chosen] A double is called short if at least its last 26 bits are zero. Rounded numbers and numbers in single
 precision (29 zero bits) are short; continuous noise is short with probability 2^-26."""
 
-Path = tuple[Hashable, ...]
-IgnoredPart = tuple[str, Path, str]
+IgnoredPart = tuple[str, OutputPath, str]
 """An ignored part of an output: its kind, the path of the value inside the output, and the content of the part."""
 IgnoredParts = Counter[IgnoredPart]
 """The number of outputs of one dataset with each ignored part. The key `TOTAL` counts all observed outputs."""
@@ -71,7 +71,7 @@ def observe(ignored: IgnoredParts, output: Any) -> None:
         return
     found: list[IgnoredPart] = [TOTAL]
     by_kind: dict[str, set[str]] = {}
-    remaining: list[tuple[Path, Any]] = [((), output)]
+    remaining: list[tuple[OutputPath, Any]] = [((), output)]
     for path, value in itertools.islice(remaining, MAX_OBSERVED_PARTS):  # the list grows in the loop
         kind = type(value)
         if kind is float or isinstance(value, np.floating):
@@ -121,7 +121,7 @@ def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
 
 def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:
     """Return the names of the kinds of ignored parts that differ between the outputs on x and on x'."""
-    contents: dict[tuple[str, Path], set[str]] = {}
+    contents: dict[tuple[str, OutputPath], set[str]] = {}
     for kind, path, content in [*ignored, *ignored_prime]:
         if kind:
             contents.setdefault((kind, path), set()).add(content)
@@ -151,14 +151,14 @@ def _to_doubles(numbers: NDArray[Any]) -> NDArray[np.float64]:
         return numbers.astype(np.float64)
 
 
-def _read_number(path: Path, number: float) -> list[IgnoredPart]:
+def _read_number(path: OutputPath, number: float) -> list[IgnoredPart]:
     """Return the last bits of a number, or the sign of a zero."""
     if number == 0.0:
         return [(SIGN_OF_ZERO, path, "-" if _is_negative_zero(number) else "+")]
     return [(LAST_BITS, path, "short" if _is_short(number) else "long")] if math.isfinite(number) else []
 
 
-def _read_numbers(path: Path, numbers: Sequence[float]) -> list[IgnoredPart]:
+def _read_numbers(path: OutputPath, numbers: Sequence[float]) -> list[IgnoredPart]:
     """Return the last bits, and the sign of zero, of the numbers of an array.
 
     Numbers are long if one of them is, and a zero is negative if one of the zeros is.

@@ -15,6 +15,9 @@ import numpy as np
 from epsaudit.outputs.arrays import Outputs, pack_normal, rows_of, values_of
 from epsaudit.outputs.normal_form import Array, Items
 
+OutputPath = tuple[Hashable, ...]
+"""Where a part lies inside an output: the positions, keys and readings that lead to it."""
+
 
 class Layout(NamedTuple):
     """The places that all outputs of an array have in common: positions of a 'sequence', or keys of a 'mapping'."""

@@ -383,10 +383,10 @@ _EXACT_CONVERTERS: dict[type, Callable[[Any], Any]] = {
     frozenset: _SUBCLASS_CONVERTERS[Set],
 }
 """Converters for objects whose type is exactly the key. They need fewer checks than those for subclasses."""
-REAL = (float, int, Decimal, Fraction)
+NUMBER_TYPES = (float, int, Decimal, Fraction)
 """The types of real numbers in normal form. All but float hold only numbers that no float represents."""
 _TYPES_OF_KIND: dict[str, Any] = {
-    "number": REAL,
+    "number": NUMBER_TYPES,
     "string": str,
     "mapping": Items,
     "array": Array,

@@ -65,7 +65,7 @@ class Reading:
         return read(value) if isinstance(value, kind) else None
 
 
-def _read_json(text: str) -> Any:
+def _read_json_text(text: str) -> Any:
     if text[:1] not in ("{", "["):
         return None
     try:
@@ -174,7 +174,7 @@ def _read_time(value: Any) -> Items:
 
 
 READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
-    "json": (str, _read_json),
+    "json": (str, _read_json_text),
     "xml": (str, _read_xml),
     **{name: (str, functools.partial(_read_fields, delimiter=one)) for name, one in FIELD_DELIMITERS.items()},
     "lines": (str, lambda text: tuple([_read_field(line.strip()) for line in text.splitlines()])),

@@ -142,7 +142,7 @@ class Result(ABC):
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return the result that `to_dict` wrote; raise `AuditError` if the object is malformed or of another kind."""
-        codec.check(data, cls._kind)
+        codec.check_schema(data, cls._kind)
         return cls(**codec.fields_from_json(cls, cls._fields(data)))
 
     @classmethod
@@ -441,5 +441,5 @@ def read_file(path: Path) -> list[dict[str, Any]]:
         raise AuditError(f"{path} cannot be read as a result file: {str(said).rstrip('.')}.") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or "results" not in data:
         raise AuditError(f'{path} is not a result file; it must hold {{"schema": {SCHEMA}, "results": [...]}}.')
-    codec.check(data, "results", f"{path}: ")
+    codec.check_schema(data, "results", f"{path}: ")
     return list(data["results"])

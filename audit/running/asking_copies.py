@@ -16,7 +16,7 @@ import numpy as np
 
 from epsaudit.outputs.arrays import values_of
 from epsaudit.outputs.formatting import format_value
-from epsaudit.running.drawing import advance, draw
+from epsaudit.running.drawing import advance_generator, draw
 from epsaudit.running.functions import FunctionMechanism
 from epsaudit.running.streams import stream
 
@@ -68,7 +68,7 @@ def ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> Co
             law: Any = dataclasses.replace(mechanism, function=function)(dataset)
             rng, unused = stream(0, "same seeds", number, place), stream(0, "same seeds", number, place)
             if law.random_call_order:
-                advance(unused)
+                advance_generator(unused)
             outputs = draw(law, RUNS_PER_SEED, rng)
             blocks += [] if mechanism.one_by_one else [outputs]
             state, used_global = repr(rng.bit_generator.state), bool(law.global_rng.draws_globally)

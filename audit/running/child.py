@@ -136,7 +136,7 @@ class Child:
                     self.fail(f"says that it is made of {shorten(files)}; its files must be a list of paths")
                 self.watch_files(files)
             case _:
-                self.fail(f"began with {_shown(line)}; it must say {hello} first")
+                self.fail(f"began with {_shorten_line(line)}; it must say {hello} first")
 
     def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
         """Request ``size`` outputs with a seed, and read them from lines of JSON or from one .npy block.
@@ -144,7 +144,7 @@ class Child:
         A request for no outputs is not sent. Raises `AuditError` if the answer breaks the protocol.
         """
         if self.received:
-            self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
+            self.fail(f"wrote more than it was asked for: {_shorten_line(bytes(self.received))}")
         if size == 0:  # an empty answer could not be recognised
             return pack_frozen([])
         self._asked = True
@@ -157,11 +157,13 @@ class Child:
         if lines and _speaks(lines[-1]):
             said = _loaded(lines[-1])
             if said is None:
-                self.fail(f"wrote {_shown(lines[-1])}, which is not JSON")
+                self.fail(f"wrote {_shorten_line(lines[-1])}, which is not JSON")
             if "error" in said:
                 self.fail(f"says: {said['error']}")
             if len(lines) > 1:
-                self.fail(f"answered {_shown(lines[-1])} after {len(lines) - 1:,} outputs; a block is the whole answer")
+                self.fail(
+                    f"answered {_shorten_line(lines[-1])} after {len(lines) - 1:,} outputs; a block is the whole answer"
+                )
             length = said["npy"]
             if type(length) is not int or not 0 < length <= MAX_BLOCK_BYTES:
                 self.fail(f"announced a block of {shorten(length)} bytes; it must be a whole number from 1 to 2^31")
@@ -186,7 +188,7 @@ class Child:
             try:
                 output_from_json(json.loads(line))
             except (ValueError, RecursionError):
-                self.fail(f"wrote {_shown(line)} as output {number:,} of {size:,}, which is no output in JSON")
+                self.fail(f"wrote {_shorten_line(line)} as output {number:,} of {size:,}, which is no output in JSON")
         raise AssertionError  # one of the lines was no JSON, so the loop has raised
 
     def lines(self, number: int, speaks: Callable[[bytes], bool]) -> list[bytes]:
@@ -368,5 +370,5 @@ def _loaded(line: bytes) -> Any:
         return None
 
 
-def _shown(line: bytes) -> str:
+def _shorten_line(line: bytes) -> str:
     return shorten(line.decode("utf-8", "backslashreplace"), 60)

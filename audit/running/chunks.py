@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.outputs.arrays import Outputs, pack_frozen
-from epsaudit.running.drawing import advance, draw
+from epsaudit.running.drawing import advance_generator, draw
 from epsaudit.running.protocols import OutputLaws
 from epsaudit.running.randomness import draw_reproducibly
 from epsaudit.running.streams import STAGES, stream_of
@@ -127,7 +127,7 @@ def _draw_interleaved(
         coins = rng.permutation(np.repeat(np.array([0, 1], np.int8), chunk.size))
     for start in range(0, len(coins), BLOCK):
         if start:
-            advance(rng)
+            advance_generator(rng)
         for side, block in enumerate(_draw_in_turns(sides, coins[start : start + BLOCK], rng)):
             if block is not None:
                 yield side, block

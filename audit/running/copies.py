@@ -195,7 +195,7 @@ class CopyTest:
         Raises `AuditError` if every run returned None, if numbers come from a pool that was drawn beforehand, or if all
         outputs are equal and copies answer otherwise.
         """
-        constant = [_is_constant(side) for side in outputs]
+        constant = [_are_all_equal(side) for side in outputs]
         if all(constant) and all(side[0] is None for side in outputs):
             raise AuditError(f"{self.mechanism.name} returned None in every run; is a return missing?")
         self.notes[id(laws)] = (CONSTANT,) * all(constant)
@@ -362,7 +362,7 @@ class CopyTest:
         yield [dataclasses.replace(mechanism, function=function)(one) for one in datasets]
 
 
-def _is_constant(outputs: Outputs) -> bool:
+def _are_all_equal(outputs: Outputs) -> bool:
     """Say whether all outputs are equal; 0.0 and -0.0 differ here, because the sign may be random."""
     parts = (values_of(outputs[start : start + MIN_TEST_RUNS]) for start in range(0, len(outputs), MIN_TEST_RUNS))
     texts = map(format_value, itertools.chain.from_iterable(parts))

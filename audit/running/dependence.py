@@ -308,15 +308,15 @@ def log_tail(hits: int, total: int, drawn: int, size: int) -> float:
     return min(0.0, float(first @ [1.0, 1.0, -1.0] + np.logaddexp.reduce(np.append(0.0, np.cumsum(falls)))))
 
 
-def _checksum(value: Any, before: int = 0) -> int:
+def _output_checksum(value: Any, before: int = 0) -> int:
     """Return a checksum that is the same in every process and equal for equal outputs."""
     if isinstance(value, Items):
-        return zlib.crc32(_keys(value.keys), _checksum(value.parts, before))
+        return zlib.crc32(_keys(value.keys), _output_checksum(value.parts, before))
     if isinstance(value, tuple) and set(map(type, value)) == {float}:
         return zlib.crc32(array.array("d", value).tobytes(), before)
     if isinstance(value, tuple) and not set(map(type, value)) <= {str}:
         for part in value:
-            before = _checksum(part, before)
+            before = _output_checksum(part, before)
         return zlib.crc32(b",", before)
     return zlib.crc32(format_value(value).encode(), before)
 
@@ -330,9 +330,9 @@ def checksums(outputs: Outputs) -> NDArray[np.float64]:
     """Return the checksum of every output as a float; equal texts are read once, and rows of numbers as bytes."""
     if outputs.dtype.kind == "U":
         texts, place = np.unique(outputs, return_inverse=True)
-        return np.fromiter(map(_checksum, texts.tolist()), float, len(texts))[place]
+        return np.fromiter(map(_output_checksum, texts.tolist()), float, len(texts))[place]
     if outputs.dtype == np.float64 and outputs.ndim > 1 and (width := outputs[:1].nbytes):
         rows = np.where(np.isnan(outputs), NAN, outputs).tobytes()
         checksums = (zlib.crc32(rows[start : start + width]) for start in range(0, len(rows), width))
         return np.fromiter(checksums, float, len(outputs))
-    return np.fromiter(map(_checksum, values_of(outputs)), float, len(outputs))
+    return np.fromiter(map(_output_checksum, values_of(outputs)), float, len(outputs))

@@ -13,7 +13,7 @@ from epsaudit.running.protocols import OutputDistribution
 from epsaudit.running.randomness import draw_reproducibly
 
 
-def advance(rng: np.random.Generator) -> None:
+def advance_generator(rng: np.random.Generator) -> None:
     """Advance ``rng`` by one draw, so that consecutive calls that do not use ``rng`` get different seeds."""
     rng.integers(1 << 53)
 
@@ -24,7 +24,7 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
     Raises `AuditError` if the mechanism raises an exception, or if it returns another number of outputs.
     """
     if getattr(distribution, "random_call_order", False):
-        advance(rng)
+        advance_generator(rng)
     try:
         sample = functools.partial(distribution.sample, size, rng)
         outputs = draw_reproducibly(sample, rng, getattr(distribution, "global_rng", None))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from epsaudit.data.datasets import Dataset
 from epsaudit.data.records import describe_frame, is_frame
 from epsaudit.errors import AuditError
-from epsaudit.outputs.arrays import Outputs, freeze, pack, pack_frozen
+from epsaudit.outputs.arrays import Outputs, freeze_output, pack, pack_frozen
 from epsaudit.outputs.ignored_parts import MAX_OBSERVED, TOTAL, IgnoredParts, observe, observe_rows
 from epsaudit.outputs.normal_form import Raised
 from epsaudit.running.calling import RandomnessArgument, wrong_call
@@ -91,7 +91,7 @@ class OneByOne(FunctionDistribution):
                 if observing[which]:
                     observe(sides[which].ignored, value)
                 if type(value) is not float:
-                    value = freeze(value)
+                    value = freeze_output(value)
                 values[which].append(value)
             for which, data in enumerate(shared):
                 one = sides[which].dataset

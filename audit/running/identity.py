@@ -75,7 +75,7 @@ def _parts(value: Any, depth: int, above: tuple[int, ...], seen: dict[int, Any])
     elif isinstance(value, (types.ModuleType, types.BuiltinFunctionType)):
         yield value.__name__
     elif held is None:
-        held = [*_attributes(value), *([type(value)] if _typed_in(type(value)) else [])]
+        held = [*_list_attributes(value), *([type(value)] if _typed_in(type(value)) else [])]
         shown = "" if hasattr(value, "__dict__") else ADDRESS.sub("", repr(value))
     for part in held or ():
         yield from _parts(part, depth + 1, (*above, id(value)), seen)
@@ -130,7 +130,7 @@ def _named(function: types.FunctionType) -> list[Any]:
     return found
 
 
-def _attributes(value: Any) -> list[Any]:
+def _list_attributes(value: Any) -> list[Any]:
     """Return the names and values of an object's attributes, without cached properties."""
     state = object.__getstate__(value)  # its dictionary, or a tuple of that and its slots
     own: dict[str, Any] = {}
@@ -173,7 +173,7 @@ def sources(*values: Any) -> dict[str, str]:
         for kind in value.__mro__ if isinstance(value, type) else type(value).__mro__:
             modules.append(kind.__module__)
         held = _held(value)
-        left += _attributes(value) if held is None else held
+        left += _list_attributes(value) if held is None else held
     files: dict[str, list[str]] = {}
     packages: set[str] = set()
     theirs: dict[str, bool] = {}

@@ -78,7 +78,7 @@ def execution(seconds: float) -> dict[str, str]:
     started = (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
     made = {"started": started, "machine": machine()}
     if multiprocessing.current_process().name == "MainProcess":  # a worker process does not know the command
-        made["command"] = command()
+        made["command"] = typed_command()
     return made
 
 
@@ -98,7 +98,10 @@ _typed: ContextVar[str | None] = ContextVar("typed", default=None)
 
 @contextmanager
 def typed(words: str) -> Iterator[None]:
-    """Let `command` return ``words`` inside the block: a command that repeats the run, with the seed that was drawn."""
+    """Let `typed_command` return ``words`` inside the block.
+
+    The words are a command that repeats the run with the seed that was drawn.
+    """
     before = _typed.set(words)
     try:
         yield
@@ -106,7 +109,7 @@ def typed(words: str) -> Iterator[None]:
         _typed.reset(before)
 
 
-def command() -> str:
+def typed_command() -> str:
     """Return the command of this process as one would type it, without the folder of the program."""
     if (words := _typed.get()) is not None:
         return words

@@ -64,7 +64,7 @@ class AuditRecord:
 
     def recorded(self, chunk: Chunk) -> dict[str, Any] | None:
         """Return the record of a training or sequential chunk, with its outputs as arrays, or None if there is none."""
-        record: dict[str, Any] | None = self._file.read(self.name, "chunk", _key(chunk))
+        record: dict[str, Any] | None = self._file.read(self.name, "chunk", _chunk_key(chunk))
         if record is None:
             return None
         with self.making_sense("training"):
@@ -90,7 +90,7 @@ class AuditRecord:
             if seconds < WORTH_WRITING * writing or any(side.nbytes > MAX_RECORDED_BYTES for side in some):
                 return
             written = [None if side is None else block_to_json(side) for side in outputs]
-        self._file.write(self.name, "chunk", _key(chunk), {"outputs": written, **more})
+        self._file.write(self.name, "chunk", _chunk_key(chunk), {"outputs": written, **more})
 
     def record_count(self, index: int, tally: Tally) -> None:
         """Record the counts of a certification chunk."""
@@ -135,5 +135,5 @@ class AuditRecord:
             ) from error
 
 
-def _key(chunk: Chunk) -> str:
+def _chunk_key(chunk: Chunk) -> str:
     return json.dumps([*chunk.key, chunk.size])

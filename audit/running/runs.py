@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim
@@ -35,12 +35,10 @@ from epsaudit.running.progress import Plan, Progress, ProgressCallback, open_pro
 from epsaudit.running.protocols import Mechanism, OutputLaws
 from epsaudit.running.provenance import execution, provenance
 from epsaudit.running.rates import Rates, refuse_if_all_failed
-from epsaudit.running.record import AuditRecord
+from epsaudit.running.record import AuditRecord, Read
 from epsaudit.running.sampling import certification_counts, notes_on, training_outputs
 from epsaudit.running.streams import Stage, entropy
 from epsaudit.witnesses.events import Witness
-
-Read = TypeVar("Read")
 
 
 class Specification(Protocol):

@@ -44,7 +44,7 @@ def notes_on(sides: Any) -> tuple[str, ...]:
     return (COPIED,) * any(changed(sides)) + (f"{UNREAD}: {', '.join(kinds)}",) * bool(kinds)
 
 
-def learn(sides: Any, seen: Sequence[bool], ignored: Sequence[IgnoredParts | None] = (None, None)) -> None:
+def adopt_observations(sides: Any, seen: Sequence[bool], ignored: Sequence[IgnoredParts | None] = (None, None)) -> None:
     """Take over what a worker found out, so that other workers need not find it out again.
 
     ``seen`` says for both laws whether a run changed its dataset; ``ignored`` holds what was seen of parts of outputs
@@ -90,7 +90,7 @@ def training_outputs(
     share = MAX_TRAINING_NUMBERS // max(len(found), 1)
     for chunk, (drawn, seconds, seen, ignored) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
         if any(seen) or any(ignored):
-            learn(sides, seen, ignored)
+            adopt_observations(sides, seen, ignored)
         if record.kept:
             record.record(chunk, drawn, seconds)
         found[chunk] = drawn
@@ -159,7 +159,7 @@ def certification_counts(
     missing = certification_chunks(runs, workers.least, frozenset(record.tallies))
     for chunk, (tally, rated, seen) in workers.each(_count_chunk, (sides, witness, seed, rates), missing, runs):
         if any(seen):
-            learn(sides, seen)
+            adopt_observations(sides, seen)
         later += rated
         total = total + tally
         record.tallies[chunk.key[1]] = tally

@@ -194,7 +194,7 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
             afterwards.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.CRITICAL)  # a lost cluster is reported by our own message
             client.wait_for_workers(1, timeout=wait)
-            theirs = client.run(_versions)
+            theirs = client.run(_compared_versions)
         except ImportError as error:
             raise AuditError(f"The workers of {address} cannot import epsaudit ({error}); install it there.") from error
         except (OSError, TimeoutError, ValueError) as error:
@@ -202,7 +202,7 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
                 f"No dask scheduler answers at {address!r}, or it has no workers. Start one by 'dask scheduler' and "
                 "workers by 'dask worker ADDRESS', and give the address that it prints, as tcp://127.0.0.1:8786."
             ) from error
-        ours = _versions()
+        ours = _compared_versions()
         for worker, versions in theirs.items():
             for name in COMPARED:
                 if versions[name] != ours[name]:
@@ -216,7 +216,7 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
             yield client
 
 
-def _versions() -> dict[str, str]:
+def _compared_versions() -> dict[str, str]:
     """Return the versions of this process; of Python's, the first two numbers matter for code that is sent by value."""
     found = {name: provenance()[name] for name in COMPARED}
     return {**found, "python": ".".join(found["python"].split(".")[:2])}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from epsaudit.array_types import Floats
 from epsaudit.outputs.arrays import Outputs
+from epsaudit.outputs.layouts import OutputPath
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
     MAX_SCREENING_OUTPUTS,
@@ -20,7 +21,7 @@ from epsaudit.search.difference_tests import (
 from epsaudit.search.limits import MAX_PARTS
 from epsaudit.search.output_fields import path_of
 from epsaudit.witnesses.combinations import STATISTICS, Combination, CoordinateStatistic
-from epsaudit.witnesses.feature import Feature, Path
+from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.parts import Coordinate, NumberAt
 
 MAX_COORDINATES_ALL_PAIRS = 12
@@ -103,7 +104,7 @@ def combine_pairs(numbers: Sequence[Coordinate | NumberAt]) -> list[Feature]:
         pairs = list(itertools.combinations(numbers, 2))
     else:
         pairs = list(itertools.pairwise(numbers[:MAX_PARTS]))
-        inner: dict[Path, list[Feature]] = {}
+        inner: dict[OutputPath, list[Feature]] = {}
         for one in numbers:
             if len(path := path_of(one)) > 1:
                 inner.setdefault(path[1:], []).append(one)

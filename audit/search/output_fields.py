@@ -11,15 +11,13 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from epsaudit.outputs.arrays import Outputs, values_of
-from epsaudit.outputs.layouts import count_parts, parts_at
-from epsaudit.outputs.normal_form import Array, Items, kind_of, order_key
+from epsaudit.outputs.layouts import OutputPath, count_parts, parts_at
+from epsaudit.outputs.normal_form import NUMBER_TYPES, Array, Items, kind_of, order_key
 from epsaudit.outputs.readings import READINGS, Reading, suitable_readings
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
@@ -34,7 +32,7 @@ from epsaudit.search.difference_tests import (
 )
 from epsaudit.search.limits import MAX_LEVELS, MAX_PARTS, MIN_OCCURRENCES, MIN_OUTPUTS_TO_LEARN
 from epsaudit.search.rankings import parse_rankings
-from epsaudit.witnesses.feature import Feature, Path
+from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.parts import CategoryCode, Coordinate, Length, NumberAt
 
 MAX_FIELDS = 512
@@ -49,8 +47,6 @@ N_PLACES_FROM_END = 8
 """[time] Number of places counted from the end that are examined in text and sequences of different lengths."""
 MAX_STORED_NUMBERS = 12_000_000
 """[memory] Maximum number of numbers of each side that are stored for learning: 100 MB at 8 bytes each."""
-NUMBER_TYPES = (float, int, Decimal, Fraction)
-"""Types whose values are read as numbers."""
 DESCRIPTIVE_READINGS = frozenset({"characters", "text", "checksum", "bytes", "keys", "kind", "shape"})
 """[chosen] Readings whose numbers describe an output. Mechanisms add no noise to such numbers, so that their sums and
 differences are not tried."""
@@ -104,16 +100,16 @@ class OutputFields:
     numbers: list[Coordinate | NumberAt] = field(default_factory=list)
     symbols: list[CategoryCode] = field(default_factory=list)
     lengths: list[Feature] = field(default_factory=list)
-    texts: list[Path] = field(default_factory=list)
-    rankings: list[Path] = field(default_factory=list)
-    collections: list[Path] = field(default_factory=list)
+    texts: list[OutputPath] = field(default_factory=list)
+    rankings: list[OutputPath] = field(default_factory=list)
+    collections: list[OutputPath] = field(default_factory=list)
     significant: set[Feature] = field(default_factory=set)
     places: int = 0
     left_out: int = 0
     n_unscreened: int = 0
 
     @classmethod
-    def find(cls, outputs: Outputs, outputs_prime: Outputs, start: Path = ()) -> OutputFields:
+    def find(cls, outputs: Outputs, outputs_prime: Outputs, start: OutputPath = ()) -> OutputFields:
         """Find the fields of the outputs of x and x', at most `MAX_FIELDS` of them.
 
         With ``start``, only places below this path are searched.
@@ -126,7 +122,7 @@ class OutputFields:
             sides = outputs[:limit].copy(), outputs_prime[:limit].copy()
         found, n_visited = cls(), 0
         fields, sized = list[Feature](), list[Feature]()
-        level: list[Path] = [start]
+        level: list[OutputPath] = [start]
         while level:  # breadth first, so that no part hides a place beside it
             room = max(MAX_SCREENED_PLACES - n_visited, 0)
             found.n_unscreened += max(len(level) - room, 0)
@@ -147,7 +143,9 @@ class OutputFields:
         found.lengths = select_most_different(sized, *sides, MAX_FIELDS)
         return found
 
-    def _inspect(self, parts: list[Outputs], path: Path, fields: list[Feature], sized: list[Feature]) -> list[Hashable]:
+    def _inspect(
+        self, parts: list[Outputs], path: OutputPath, fields: list[Feature], sized: list[Feature]
+    ) -> list[Hashable]:
         """Add the fields at ``path`` to ``fields`` and ``sized``, and return the steps to places further inside.
 
         ``parts`` are the parts of both sides' outputs at this path.
@@ -182,7 +180,7 @@ class OutputFields:
         return _list_steps(path, values, readings)
 
 
-def _list_steps(path: Path, values: Sequence[Any], readings: Sequence[str]) -> list[Hashable]:
+def _list_steps(path: OutputPath, values: Sequence[Any], readings: Sequence[str]) -> list[Hashable]:
     """Return the keys, positions and readings that lead from these values at ``path`` to places further inside."""
     records = [value for value in values if isinstance(value, Items)]
     tuples = [value for value in values if isinstance(value, tuple)]
@@ -206,7 +204,7 @@ def _list_steps(path: Path, values: Sequence[Any], readings: Sequence[str]) -> l
     return steps
 
 
-def _list_readings(path: Path, symbols: Counter[Any]) -> list[str]:
+def _list_readings(path: OutputPath, symbols: Counter[Any]) -> list[str]:
     """Return the names of the readings by which symbols with many values at ``path`` are parsed.
 
     No reading is applied twice, and single characters are read only from the first few words.
@@ -225,7 +223,7 @@ def _list_readings(path: Path, symbols: Counter[Any]) -> list[str]:
     return readings
 
 
-def _number_feature(path: Path) -> Coordinate | NumberAt:
+def _number_feature(path: OutputPath) -> Coordinate | NumberAt:
     """Return the feature of the number at a path: a coordinate if the path is one position, else a general place."""
     first = path[0] if len(path) == 1 else None
     return (
@@ -233,7 +231,7 @@ def _number_feature(path: Path) -> Coordinate | NumberAt:
     )  # larger numbers are keys of mappings
 
 
-def path_of(field: Coordinate | NumberAt) -> Path:
+def path_of(field: Coordinate | NumberAt) -> OutputPath:
     """Return the path of a field of numbers."""
     return (field.index,) if isinstance(field, Coordinate) else field.path
 

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.outputs.arrays import Outputs, align_dtypes, rows_of, values_of
-from epsaudit.outputs.layouts import parts_at
+from epsaudit.outputs.layouts import OutputPath, parts_at
 from epsaudit.outputs.normal_form import order_key
 from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS, keep_significant, log_p_value, select_most_different
 from epsaudit.search.limits import MAX_FEATURES_PER_KIND, MAX_LEVELS
 from epsaudit.witnesses.combinations import Combination
-from epsaudit.witnesses.feature import Feature, Path
+from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.parts import PositionOf
 
 
-def list_ranking_features(outputs: Outputs, outputs_prime: Outputs, path: Path = ()) -> list[Feature]:
+def list_ranking_features(outputs: Outputs, outputs_prime: Outputs, path: OutputPath = ()) -> list[Feature]:
     """Return features of the rankings at ``path`` that differ between the sides.
 
     The features are positions of single items, and differences of the positions of two items. A pair of items is tested

@@ -22,7 +22,7 @@ from epsaudit.running.runs import Runs, Specification
 from epsaudit.search import Bound, Choice, Family
 from epsaudit.search.pair_search import PairSearch
 from epsaudit.search.selection import OPTIMISTIC_SD, choice_rank
-from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_condition_parts
 
 FIRST_PERCENT, MAX_PERCENT = 10, 30
 """[measured] Percent of the runs that training takes at first, in an audit of at most a million runs, and at most.
@@ -188,7 +188,7 @@ class Search:
         size = self._runs_per_side()
         if 2 * looked_at < size:
             notes.append(f"outputs are so large that {looked_at:,} of {size:,} training runs a side were looked at")
-        if count_parts(choice.witness) > MAX_SIMPLE_PARTS:
+        if count_condition_parts(choice.witness) > MAX_SIMPLE_PARTS:
             simple = best.best(self._objective, parts=MAX_SIMPLE_PARTS)
             if simple.predicted > 0.0:
                 worth = f"{simple.predicted:.2g} where the chosen one promises {choice.predicted:.2g}"

@@ -18,7 +18,7 @@ from epsaudit.bounds.certificates import Box, Certificate, MembershipGame
 from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim
 from epsaudit.search.candidate import CandidateScore
-from epsaudit.witnesses.conditions import count_parts
+from epsaudit.witnesses.conditions import count_condition_parts
 from epsaudit.witnesses.events import Interval, Region, Witness
 
 OPTIMISTIC_SD = 0.25
@@ -85,7 +85,9 @@ class Objective(Protocol):
 def best_of(
     candidates: Iterable[CandidateScore], objective: Objective, n_errors: float | None = None, parts: float = math.inf
 ) -> Choice:
-    """Return the best choice among all candidates, restricted to events of at most ``parts`` parts (see `count_parts`).
+    """Return the best choice among all candidates.
+
+    Only events of at most ``parts`` parts are considered (see `count_condition_parts`).
 
     A later candidate must exceed the best bound so far by its margin, so that near ties go to the earlier and simpler
     one.
@@ -95,7 +97,7 @@ def best_of(
         for choice in sorted(objective.choices(candidate, n_errors), key=choice_rank, reverse=True):
             if choice_rank(choice) <= (best.predicted * (1.0 + candidate.margin), best.significance):
                 break
-            if parts == math.inf or count_parts(choice.witness) <= parts:
+            if parts == math.inf or count_condition_parts(choice.witness) <= parts:
                 best = choice
                 break
     return best

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from epsaudit.outputs.arrays import Outputs, kinds_of, values_of
-from epsaudit.outputs.layouts import layout_of, parts_at
+from epsaudit.outputs.layouts import OutputPath, layout_of, parts_at
 from epsaudit.outputs.normal_form import order_key
 from epsaudit.search.difference_tests import log_p_value, take_screening_outputs
 from epsaudit.search.limits import MAX_PARTS, MIN_OCCURRENCES
 from epsaudit.search.output_fields import ATOM_KINDS
-from epsaudit.witnesses.feature import Feature, Path
+from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.parts import Contains, HasKind, elements_of
 
 
@@ -32,7 +32,7 @@ def list_structure_features(outputs: Outputs, outputs_prime: Outputs, lengths: S
     return [*features, *lengths, *(one for _, one in list_elements((outputs, outputs_prime), ())[:MAX_PARTS])]
 
 
-def list_elements(sides: tuple[Outputs, Outputs], path: Path) -> list[tuple[float, Feature]]:
+def list_elements(sides: tuple[Outputs, Outputs], path: OutputPath) -> list[tuple[float, Feature]]:
     """Return the keys, elements or tokens at a path as features, each with the log p-value of its difference.
 
     The most significant features come first. An element that all outputs hold, or too few, is left out.

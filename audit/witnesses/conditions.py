@@ -27,7 +27,7 @@ MAX_SIMPLE_PARTS = 2
 read."""
 
 
-def count_parts(witness: Witness) -> float:
+def count_condition_parts(witness: Witness) -> float:
     """Return the number of thresholds and single outputs of both events.
 
     The number is infinity if an event has no short condition.

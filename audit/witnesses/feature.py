@@ -7,13 +7,13 @@ are listed in `epsaudit.witnesses.serialisation`, so that stored results can be 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from epsaudit.outputs.arrays import Outputs
 from epsaudit.outputs.formatting import format_value
+from epsaudit.outputs.layouts import OutputPath
 from epsaudit.outputs.readings import Reading
 
 
@@ -28,14 +28,12 @@ class Feature(Protocol):
         """Return the number of each output, shape (size,), float64; NaN where an output has no such number."""
 
 
-Path = tuple[Hashable, ...]
-"""Where a part lies inside an output: the positions, keys and readings that lead to it."""
 OPTIONAL_FIELD = {"later": True}
 """Metadata of a field that was added after the first files were written. Its default value is not written, so that
 older files stay valid."""
 
 
-def path_label(path: Path) -> str:
+def path_label(path: OutputPath) -> str:
     """Return the text of a path as an expression in y, for example 'y[0][name]'."""
     label = "y"
     for step in path:

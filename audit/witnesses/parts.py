@@ -14,9 +14,9 @@ from epsaudit.errors import with_article
 from epsaudit.outputs.arrays import Outputs, kinds_of, numbers_of, rows_of, values_of
 from epsaudit.outputs.atoms import find_atoms, is_atom
 from epsaudit.outputs.formatting import format_value, list_names
-from epsaudit.outputs.layouts import layout_of, parts_at
+from epsaudit.outputs.layouts import OutputPath, layout_of, parts_at
 from epsaudit.outputs.normal_form import Array, Items, normalise
-from epsaudit.witnesses.feature import OPTIONAL_FIELD, FormattedLabel, Path, path_label
+from epsaudit.witnesses.feature import OPTIONAL_FIELD, FormattedLabel, path_label
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Coordinate(FormattedLabel):
 class NumberAt(FormattedLabel):
     """The number at a place inside the output, given by positions, keys and readings; NaN where there is none."""
 
-    path: Path
+    path: OutputPath
     form = "{place}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
@@ -66,7 +66,7 @@ class NumberAt(FormattedLabel):
 class CategoryCode(FormattedLabel):
     """The number of the value at a place inside the output in a list of values; NaN for any other value."""
 
-    path: Path
+    path: OutputPath
     values: tuple[Hashable, ...]
     form = "number of {place}"
 
@@ -89,7 +89,7 @@ class CategoryCode(FormattedLabel):
 class Length(FormattedLabel):
     """The length of a string, tuple, list, set or mapping; NaN for anything else."""
 
-    path: Path = ()
+    path: OutputPath = ()
     form = "len({place})"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
@@ -132,7 +132,7 @@ class Contains(FormattedLabel):
     """1 where the collection at a place inside the output contains an element, or a mapping a key; else 0."""
 
     key: Hashable
-    path: Path = field(default=(), metadata=OPTIONAL_FIELD)
+    path: OutputPath = field(default=(), metadata=OPTIONAL_FIELD)
     form = "[{0.phrases[0]}]"
 
     @property
@@ -160,7 +160,7 @@ class PositionOf:
     """The position of an item in a sequence, counted from 0; NaN where the sequence does not contain the item."""
 
     item: Hashable
-    path: Path = field(default=(), metadata=OPTIONAL_FIELD)
+    path: OutputPath = field(default=(), metadata=OPTIONAL_FIELD)
 
     @property
     def label(self) -> str:

@@ -13,7 +13,7 @@ from epsaudit.search import Bound, CandidateScore, LikelihoodRatio, Tails, best_
 from epsaudit.search.scores import Monotone
 from epsaudit.search.selection import _find_undominated
 from epsaudit.search.smoothing import PriorCovariances, smooth_log_odds
-from epsaudit.witnesses.conditions import MAX_CONDITION_LENGTH, MAX_SIMPLE_PARTS, count_parts, write_condition
+from epsaudit.witnesses.conditions import MAX_CONDITION_LENGTH, MAX_SIMPLE_PARTS, count_condition_parts, write_condition
 from epsaudit.witnesses.parts import Value
 
 MANY = 5_000
@@ -196,7 +196,7 @@ def test_an_event_of_few_parts_gives_way_to_one_that_a_script_counts():
         for most in (MAX_SIMPLE_PARTS, MAX_CONDITION_LENGTH)
     )
     assert 0.0 < few.predicted < 1.0 < counted.predicted, "of log 3"
-    assert count_parts(few.witness) <= MAX_SIMPLE_PARTS < count_parts(counted.witness)
+    assert count_condition_parts(few.witness) <= MAX_SIMPLE_PARTS < count_condition_parts(counted.witness)
     assert "plain(y) in [" in write_condition(counted.witness.guess_x)
 
 

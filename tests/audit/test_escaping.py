@@ -116,7 +116,7 @@ def drawn(picture):
     """Return the words of a figure as they occur in its file."""
     return [
         html.unescape(text)
-        for text in re.findall(r"<text[^>]*>([^<]*)</text>", figures.render(picture, "svg").decode())
+        for text in re.findall(r"<text[^>]*>([^<]*)</text>", figures.render_figure(picture, "svg").decode())
     ]
 
 
@@ -130,7 +130,7 @@ class TestNamesStayAsTheyAre:
         assert all(name in printed for name in [*NAMES, "[name] :m:", "a [title]"])
 
     def test_on_the_page_and_in_a_notebook(self, results):
-        written = page.render(results, 0.95)
+        written = page.render_page(results, 0.95)
         for name, result in zip(NAMES, results, strict=True):
             assert f"<bdi>{html.escape(name, quote=False)}</bdi>" in written.replace("&#34;", '"').replace("&#39;", "'")
             assert html.escape(name) in result._repr_html_()

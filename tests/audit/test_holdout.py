@@ -150,7 +150,7 @@ def test_an_attack_learnt_from_the_pairs_that_certify_fails_the_coverage_test(mo
         return rng.normal(size=(80, 20)), rng.normal(size=(80, 20))
 
     assert exceeded(noise, PureDP(0.0), {}, 60) <= binom.isf(FALSE_ALARM, 60, 0.05)
-    learn, pairs = attack.learn, []
+    learn, pairs = attack.learn_attack, []
 
     def remember(*arguments):
         pairs.append(match(*arguments))
@@ -161,7 +161,7 @@ def test_an_attack_learnt_from_the_pairs_that_certify_fails_the_coverage_test(mo
         return learn(np.where(coins[:, None], closed, -closed), closed, *rest)
 
     monkeypatch.setattr("epsaudit.audits.holdout.match", remember)
-    monkeypatch.setattr("epsaudit.audits.holdout.learn", learn_from_all)
+    monkeypatch.setattr("epsaudit.audits.holdout.learn_attack", learn_from_all)
     assert exceeded(noise, PureDP(0.0), {}, 60) > binom.isf(FALSE_ALARM, 60, 0.05)
 
 

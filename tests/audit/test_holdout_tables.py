@@ -16,7 +16,7 @@ from epsaudit.tools.holdout import audit_tables, check_tables, read_tables, scor
 from epsaudit.tools.holdout import distances as distances_module
 from epsaudit.tools.holdout.checks import find_difference
 from epsaudit.tools.holdout.combinations import count_agreeing
-from epsaudit.tools.holdout.encoding import encode
+from epsaudit.tools.holdout.encoding import encode_tables
 from epsaudit.tools.holdout.neighbours import NEIGHBOURS, find_neighbours
 from epsaudit.tools.holdout.tables import Table
 
@@ -144,7 +144,7 @@ class TestEncoding:
 
     def test_numbers_are_ranked_and_missing_values_are_apart(self):
         values = np.array([[3.0], [-0.0], [np.nan], [1e9]])
-        found = encode(numbers(values), numbers([[0.0], [7.0]]))
+        found = encode_tables(numbers(values), numbers([[0.0], [7.0]]))
         order = found.row_of
         assert (np.round(found.records.ranks[order, 0] * 5, 6)).tolist() == [2.5, 1.0, -5.0, 4.5]
         assert found.copies[order].tolist() == [0.0, 1.0, 0.0, 0.0]
@@ -167,7 +167,7 @@ class TestNeighbours:
         values, rows = (
             np.column_stack([rng.normal(size=(n, columns)), rng.integers(0, 3, (n, 2))]) for n in (80, size)
         )
-        encoded = encode(mixed(values, columns), mixed(rows, columns))
+        encoded = encode_tables(mixed(values, columns), mixed(rows, columns))
         found = find_neighbours(encoded.records, encoded.release, encoded.is_number).ranks[encoded.row_of]
         expected = self.brute_force(values, rows, columns)[:, :NEIGHBOURS]
         assert np.mean(np.isclose(found, expected, atol=1e-6)) > (0.999 if size < 256 else 0.95)
@@ -179,7 +179,7 @@ class TestNeighbours:
         values, rows = (np.column_stack([rng.normal(size=(n, 40)), rng.integers(0, 8, (n, 10))]) for n in (300, 5000))
         rows[:300] = values
         rows[:300, :40] += 1e-3 * rng.normal(size=(300, 40))
-        encoded = encode(mixed(values, 40), mixed(rows, 40))
+        encoded = encode_tables(mixed(values, 40), mixed(rows, 40))
         found = find_neighbours(encoded.records, encoded.release, encoded.is_number)
         assert found.ranks[:, 0].max() < 0.01 < 0.1 < found.ranks[:, 1].min()
         assert found.scaled[:, 0].max() < 0.01 < 0.1 < found.scaled[:, 1].min()
@@ -203,7 +203,7 @@ class TestNeighbours:
         assert "a random sample of 30 of the 1,000 distinct records of the release" in notes[0]
 
     def test_few_rows_and_the_record_itself(self):
-        encoded = encode(numbers([[0.0], [1.0], [2.0]]), numbers([[5.0]]))
+        encoded = encode_tables(numbers([[0.0], [1.0], [2.0]]), numbers([[5.0]]))
         near = find_neighbours(encoded.records, encoded.release, encoded.is_number)
         assert np.all(near.ranks == near.ranks[:, :1])
         alone = find_neighbours(encoded.release, encoded.release, encoded.is_number, np.array([0]))
@@ -251,7 +251,7 @@ class TestScores:
 
         values = np.random.default_rng(0).normal(size=(60, 6))
         monkeypatch.setattr(marginals, "MAX_TREE_COLUMNS", 3)
-        encoded = encode(numbers(values), numbers(values[:20]))
+        encoded = encode_tables(numbers(values), numbers(values[:20]))
         sizes = encoded.records.bins.max(axis=0) + 1
         tree = marginals._spanning_tree(encoded.records, encoded.records.bins, sizes, np.random.default_rng(1))
         assert len(tree) == 2
@@ -291,7 +291,7 @@ class TestScores:
     def test_counts_are_those_of_agreeing_records(self):
         rng = np.random.default_rng(6)
         values, rows = rng.integers(0, 3, (60, 12)).astype(float), rng.integers(0, 3, (40, 12)).astype(float)
-        encoded = encode(mixed(values, 0), mixed(rows, 0))
+        encoded = encode_tables(mixed(values, 0), mixed(rows, 0))
         for columns in ([0], [3, 5], list(range(12))):
             among_records, in_release = count_agreeing(encoded, columns)
             for found, others in ((among_records, values), (in_release, rows)):
@@ -303,7 +303,7 @@ class TestScores:
 
         rng = np.random.default_rng(7)
         values = rng.integers(0, 4, (100, 5)).astype(float)
-        encoded = encode(mixed(values, 0), mixed(values[:30], 0))
+        encoded = encode_tables(mixed(values, 0), mixed(values[:30], 0))
         expected = count_agreeing(encoded, [0, 1, 4])
         monkeypatch.setattr(combinations, "MAX_COUNTERS", 10)
         np.testing.assert_array_equal(count_agreeing(encoded, [0, 1, 4]), expected)

@@ -31,7 +31,7 @@ from epsaudit.tools.hunting.options import Options
 from epsaudit.tools.hunting.parameters import candidates
 from epsaudit.tools.hunting.relations import AddRemovePerson, SubstitutePerson
 from epsaudit.tools.hunting.shrinking import records_of, shrink
-from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_condition_parts
 
 WITHIN, SYMBOLS = numbers(0, 4), symbols("a", "b")
 
@@ -137,7 +137,7 @@ def test_a_leak_is_found_with_no_pair_given_and_shrunk_to_three_records(function
     sides = finding.candidate.pair.x, finding.candidate.pair.x_prime
     assert sum(map(len, sides)) <= 3
     assert AddRemove().holds(*sides)
-    assert count_parts(finding.result.witness) <= MAX_SIMPLE_PARTS
+    assert count_condition_parts(finding.result.witness) <= MAX_SIMPLE_PARTS
     assert finding.result.violates_claim
     assert 256 <= finding.result.training_runs <= 20_000
     stored = finding.result.to_dict()

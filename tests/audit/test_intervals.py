@@ -46,10 +46,10 @@ def test_reports_show_the_interval(result, found):
 
 def test_the_page_shows_the_interval(result, found):
     pytest.importorskip("matplotlib")
-    from epsaudit.tools.reporting.page import render
+    from epsaudit.tools.reporting.page import render_page
 
-    assert "epsilon in [0.9111, 1.000]" in render([result.with_upper_bound(found)], 0.95)
-    assert "<dt>interval</dt>" not in render([result], 0.95)
+    assert "epsilon in [0.9111, 1.000]" in render_page([result.with_upper_bound(found)], 0.95)
+    assert "<dt>interval</dt>" not in render_page([result], 0.95)
 
 
 def test_csv_has_both_ends_in_full_precision(result, found):

@@ -65,7 +65,7 @@ def opened(browser, tmp_path):
     heard = []
 
     def open_page(results):
-        (tmp_path / "report.html").write_text(page.render(results, 0.95), encoding="utf-8")
+        (tmp_path / "report.html").write_text(page.render_page(results, 0.95), encoding="utf-8")
         tab = context.new_page()
         tab.on("console", lambda message: heard.append(message.text))
         tab.on("pageerror", lambda error: heard.append(str(error)))
@@ -129,7 +129,7 @@ class TestInTheBrowser:
         assert cards == 0
 
     def test_without_its_script_the_page_is_still_whole(self, browser, results, tmp_path):
-        (tmp_path / "report.html").write_text(page.render(results, 0.95), encoding="utf-8")
+        (tmp_path / "report.html").write_text(page.render_page(results, 0.95), encoding="utf-8")
         context = browser.new_context(java_script_enabled=False)
         tab = context.new_page()
         tab.goto((tmp_path / "report.html").as_uri())
@@ -150,9 +150,9 @@ class TestInTheBrowser:
         assert len(names(tab)) == len(ATTACKS)
 
     def test_even_an_escape_forgotten_would_not_run(self, opened, results, tmp_path, monkeypatch):
-        whole = page.render
+        whole = page.render_page
         script = "<script>document.title = 'owned'</script><p onclick=\"document.title = 'owned'\" id=hole>hole</p>"
-        monkeypatch.setattr(page, "render", lambda *given: whole(*given).replace("<h1>", f"{script}<h1>"))
+        monkeypatch.setattr(page, "render_page", lambda *given: whole(*given).replace("<h1>", f"{script}<h1>"))
         tab, heard = opened(results)
         tab.locator("#hole").click()
         assert tab.title().startswith("Privacy audit")
@@ -178,7 +178,7 @@ class Reader(HTMLParser):
 class TestAsText:
     def test_names_and_events_are_escaped(self, strange):
         reader = Reader()
-        reader.feed(page.render(strange, 0.95))
+        reader.feed(page.render_page(strange, 0.95))
         assert reader.tags.count("script") == 1
         assert "img" not in reader.tags
         assert reader.handlers == []

@@ -14,7 +14,7 @@ from small import noisy
 from epsaudit import audit
 from epsaudit.audits.verify import load
 from epsaudit.results.result import save
-from epsaudit.running.provenance import command, execution, provenance
+from epsaudit.running.provenance import execution, provenance, typed_command
 
 
 @pytest.fixture
@@ -47,4 +47,4 @@ def test_neither_host_nor_user_nor_folders_are_given_away():
     written = json.dumps(execution(0.0))
     assert socket.gethostname() not in written.replace(platform.system(), "")
     assert f"/{getpass.getuser()}/" not in written
-    assert not command().startswith("/")
+    assert not typed_command().startswith("/")

@@ -351,7 +351,7 @@ class TestExcluded:
 
 class TestStudies:
     def test_text_in_pdf_is_text_and_colours_differ_in_grey(self):
-        data = figures.render(plot_trade_off(result(Laplace(1.0))), "pdf")
+        data = figures.render_figure(plot_trade_off(result(Laplace(1.0))), "pdf")
         assert b"/FontType 42" in data or b"/CIDFontType2" in data
         assert b"/Type3" not in data
         import matplotlib

@@ -43,7 +43,7 @@ def test_stored_files_are_as_their_schemas_say():
     wrong = {}
     for path in stored_files():
         try:
-            codec.check(json.loads(path.read_text(encoding="utf-8")), schema_of(path))
+            codec.check_schema(json.loads(path.read_text(encoding="utf-8")), schema_of(path))
         except AuditError as error:
             wrong[path] = f"{path.relative_to(RESULTS)}: {error}"
     assert not wrong
@@ -87,7 +87,7 @@ def test_files_that_are_written_now_are_as_their_schemas_say(found, tmp_path):
     write_data(tmp_path, [{"runs": 3, "bound": np.inf}], seed=0, confidence=0.95)
     stamp(tmp_path, {"seed": 1, **provenance()}, 1.0)
     for path in tmp_path.glob("*.json"):
-        codec.check(json.loads(path.read_text(encoding="utf-8")), schema_of(path))
+        codec.check_schema(json.loads(path.read_text(encoding="utf-8")), schema_of(path))
     assert load(written(tmp_path, *found.values()))
 
 

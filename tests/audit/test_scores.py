@@ -17,7 +17,7 @@ from epsaudit.audits.usual_estimates import usual_estimates
 from epsaudit.audits.verify import load, recompute
 from epsaudit.experiments.scores import LAWS, corrected, split
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.reporting.figures import plot_scores, render
+from epsaudit.tools.reporting.figures import plot_scores, render_figure
 
 AUDITS = 400
 ALLOWED = int(binom.ppf(0.999, AUDITS, 0.05))  # false alarm of one test: 0.1 %
@@ -342,4 +342,4 @@ def test_a_picture_of_one_run_has_the_thresholds_of_its_guesses():
     values = coins + rng.normal(size=1000)
     drawn = plot_scores(values[coins], values[~coins], audit_scores(coins, values, claim=GaussianDP(0.5), seed=1))
     assert [line.get_linestyle() for line in drawn.axes[0].lines] == [":", ":"]
-    assert render(drawn, "png")
+    assert render_figure(drawn, "png")

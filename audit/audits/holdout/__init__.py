@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsaudit.audits.holdout.attack import learn
+from epsaudit.audits.holdout.attack import learn_attack
 from epsaudit.audits.holdout.pairs import Strata, match
 from epsaudit.audits.holdout.result import HoldoutResult
 from epsaudit.audits.holdout.substitution import check_adjacency, under_substitution
@@ -109,7 +109,9 @@ def audit_holdout(
     (True, 320, 80)
     """
     started = time.perf_counter()
-    train, holdout = (_columns(part, what) for part, what in ((train_scores, "train"), (holdout_scores, "holdout")))
+    train, holdout = (
+        _score_columns(part, what) for part, what in ((train_scores, "train"), (holdout_scores, "holdout"))
+    )
     if train.shape[1] != holdout.shape[1]:
         raise AuditError(
             f"The train scores have {train.shape[1]} columns and the holdout scores {holdout.shape[1]}; give the same "
@@ -135,7 +137,7 @@ def audit_holdout(
     values = np.stack([one.values for one in table], axis=1) if table else np.zeros((len(train) + len(holdout), 1))
     differences = pairs.differences(values[: len(train)], values[len(train) :])
     known = np.where(pairs.coins[:, None], differences, -differences)[pairs.opened]
-    attack = learn(known, differences[closed], [one.name for one in table] or ["score"], bound)
+    attack = learn_attack(known, differences[closed], [one.name for one in table] or ["score"], bound)
     scores = attack.scores(differences[closed]) if is_planned else attack.guesses(differences[closed])
     result = HoldoutResult(
         mechanism=name,
@@ -157,7 +159,7 @@ def audit_holdout(
     return replace(result, seconds=time.perf_counter() - started)
 
 
-def _columns(scores: ArrayLike, part: str) -> NDArray[np.float64]:
+def _score_columns(scores: ArrayLike, part: str) -> NDArray[np.float64]:
     """Return the scores of a part with shape (records, columns); raise `AuditError` if they are no such numbers."""
     values = np.asarray(scores)
     if values.ndim not in (1, 2) or values.dtype.kind not in "fiub" or values.size == 0:

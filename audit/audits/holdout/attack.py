@@ -107,7 +107,7 @@ class _PairScore:
     gain: float = 1.0
 
 
-def learn(opened: Floats, closed: Floats, names: Sequence[str], bound: GuessBound) -> Attack:
+def learn_attack(opened: Floats, closed: Floats, names: Sequence[str], bound: GuessBound) -> Attack:
     """Return the attack with the largest predicted bound.
 
     Parameters
@@ -122,7 +122,7 @@ def learn(opened: Floats, closed: Floats, names: Sequence[str], bound: GuessBoun
         The bound that the guesses about the other pairs will give.
     """
     best, chosen = -math.inf, None
-    for candidate in _candidates(opened, closed, names):
+    for candidate in _pair_scores(opened, closed, names):
         thresholds, accuracy, guessed = _thresholds(candidate)
         if len(thresholds) == 0:
             continue
@@ -141,7 +141,7 @@ def learn(opened: Floats, closed: Floats, names: Sequence[str], bound: GuessBoun
     return Attack(candidate.weights, threshold, candidate.label)
 
 
-def _candidates(opened: Floats, closed: Floats, names: Sequence[str]) -> Iterator[_PairScore]:
+def _pair_scores(opened: Floats, closed: Floats, names: Sequence[str]) -> Iterator[_PairScore]:
     """Yield each transform with the sign that fits the opened pairs, then combinations of all transforms."""
     spread = np.sqrt(np.mean(np.concatenate([opened, closed]) ** 2, axis=0))
     scale = np.where(spread > 0.0, 1.0 / np.where(spread > 0.0, spread, 1.0), 0.0)

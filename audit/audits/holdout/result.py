@@ -9,7 +9,7 @@ from typing import Any
 
 from epsaudit.audits.holdout.substitution import FACTORS, ClaimedAdjacency, add_remove_bound, under_substitution
 from epsaudit.audits.one_run.result import OneRunResult
-from epsaudit.bounds.one_run import GuessSet, delta_of, tested_claim
+from epsaudit.bounds.one_run import GuessSet, claimed_delta, tested_claim
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.errors import AuditError
 from epsaudit.text import lower, percent
@@ -65,7 +65,7 @@ class HoldoutResult(OneRunResult):
 
     def _of_claim(self, bound: float) -> float:
         if self.tested != self.substitution_claim and bound > 0.0:
-            bound = float(self.substitution_claim.least_at(bound, delta_of(self.tested)))
+            bound = float(self.substitution_claim.least_at(bound, claimed_delta(self.tested)))
         return bound if self.adjacency == "substitution" else bound / FACTORS[type(self.claim)]
 
     @property

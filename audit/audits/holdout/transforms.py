@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 MAX_REPEATED_VALUES = 4
 """[chosen] Largest number of repeated values of a column that have a transform of their own."""
-MIN_REPEATS = 3
+MIN_EQUAL_SCORES = 3
 """[chosen] Smallest number of records with the same score that make the score a repeated value."""
 
 
@@ -48,5 +48,5 @@ def transforms(scores: NDArray[np.float64], names: Sequence[str]) -> Iterator[Tr
         yield Transform(f"log rank of {name} from below", np.log(below + 1.0)[place_of])
         yield Transform(f"log rank of {name} from above", -np.log(above + 1.0)[place_of])
         most = np.argsort(-counts, kind="stable")[:MAX_REPEATED_VALUES]
-        for place in most[counts[most] >= MIN_REPEATS]:
+        for place in most[counts[most] >= MIN_EQUAL_SCORES]:
             yield Transform(f"whether {name} is {values[place] + 0.0:g}", (column == values[place]).astype(float))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from epsaudit.bounds.one_run import GuessBound, GuessSet, delta_of
+from epsaudit.bounds.one_run import GuessBound, GuessSet, claimed_delta
 from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.claims.definitions import GaussianDP
 
@@ -65,9 +65,9 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
     """
     mu = bound.claim.parameter
     if not isinstance(bound.claim, GaussianDP):
-        if delta_of(bound.claim) == 0.0:
+        if claimed_delta(bound.claim) == 0.0:
             return canaries  # the best number if the mechanism is randomised response
-        mu = float(GaussianDP(1.0).least_at(mu, delta_of(bound.claim)))
+        mu = float(GaussianDP(1.0).least_at(mu, claimed_delta(bound.claim)))
     numbers = guess_numbers(canaries, GUESS_SHARES)
     accuracies = gaussian_accuracy(np.array(numbers) / canaries, mu).tolist()
     merits = {

@@ -8,7 +8,15 @@ from typing import Any, ClassVar
 
 from epsaudit.audits.one_run.planning import ladder
 from epsaudit.audits.one_run.rules import GuessRule, Planned
-from epsaudit.bounds.one_run import DELTA_ERROR_SHARE, METHODS, GuessBound, GuessSet, Method, delta_of, tested_claim
+from epsaudit.bounds.one_run import (
+    DELTA_ERROR_SHARE,
+    METHODS,
+    GuessBound,
+    GuessSet,
+    Method,
+    claimed_delta,
+    tested_claim,
+)
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.errors import AuditError
 from epsaudit.results.result import Result
@@ -64,7 +72,7 @@ class OneRunResult(Result):
         """
         if self.tested == self.claim or bound == 0.0:
             return bound
-        return float(self.claim.least_at(bound, delta_of(self.tested)))
+        return float(self.claim.least_at(bound, claimed_delta(self.tested)))
 
     @property
     def lower_bound(self) -> float:
@@ -156,7 +164,7 @@ class OneRunResult(Result):
             method += f"; of {self.tested}, which the claim implies"
         if len(self._sharing) > 1:
             method += f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
-        elif self.rule.decided_by_output and delta_of(self.tested) > 0.0:
+        elif self.rule.decided_by_output and claimed_delta(self.tested) > 0.0:
             method += f"; {DELTA_ERROR_SHARE:.0%} of the error set aside for delta"
         only = f"{self.seed}, of the order of the canaries only: the coins and scores were given"
         assumed = "fair coins, independent of each other; nothing of how canaries influence each other"

@@ -33,7 +33,7 @@ def find_contradictions(result: OneRunResult) -> Iterator[str]:
             f"The numbers of guesses in and out are {shown}{', ...' * (len(guessed) > 4)}; of {result.canaries:,} "
             f"canaries and {result.claim} the rule makes {_format_sizes(plans)}."
         )
-    yield from _check_coins(result)
+    yield from _check_guessed_coins(result)
 
 
 def describe_unverified_choice(result: OneRunResult) -> str | None:
@@ -48,7 +48,7 @@ def describe_unverified_choice(result: OneRunResult) -> str | None:
     return None
 
 
-def _check_coins(result: OneRunResult) -> Iterator[str]:
+def _check_guessed_coins(result: OneRunResult) -> Iterator[str]:
     """Compare the guesses with the number of canaries that were in, if the coins follow from the seed."""
     if result.given:
         return

@@ -22,7 +22,7 @@ from epsaudit.running.identity import digest
 from epsaudit.running.protocols import OutputLaws
 from epsaudit.running.record import AuditRecord
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import changed, learn
+from epsaudit.running.sampling import adopt_observations, changed
 from epsaudit.running.streams import STAGES, stream_of
 from epsaudit.witnesses.events import Witness
 
@@ -96,7 +96,7 @@ def draw_round(
         parts.append((part, _read_chunk(record, part, planned_digest, len(witnesses)) if record.kept else None))
     is_enough = False
     missing = (part for part, recorded in parts if recorded is None and not is_enough)
-    drawn = runs.workers.each(_draw_chunk, (laws, witnesses, runs.seed), missing, size, in_order=True)
+    drawn = runs.workers.each(_draw_and_count, (laws, witnesses, runs.seed), missing, size, in_order=True)
     try:
         for part, recorded in parts:
             result = recorded
@@ -107,7 +107,7 @@ def draw_round(
                     seconds = result.seconds if getattr(runs.mechanism, "reproducible", True) else math.inf
                     facts = {"seen": result.cells.tolist(), "changed": list(result.changed)}
                     record.record(part.chunk, result.outputs, seconds, planned=planned_digest, **facts)
-            learn(laws, result.changed)
+            adopt_observations(laws, result.changed)
             yield result
     except GeneratorExit:
         is_enough = True
@@ -118,7 +118,7 @@ def draw_round(
         drawn.close()
 
 
-def _draw_chunk(shared: tuple[OutputLaws, Sequence[Witness], int], part: PlannedChunk) -> ChunkResult:
+def _draw_and_count(shared: tuple[OutputLaws, Sequence[Witness], int], part: PlannedChunk) -> ChunkResult:
     laws, witnesses, seed = shared
     started, size = time.perf_counter(), part.chunk.size
     rng = stream_of(seed, part.chunk.key)

@@ -25,7 +25,7 @@ from epsaudit.running.dependence import LEVEL
 from epsaudit.running.identity import digest
 from epsaudit.running.progress import Progress
 from epsaudit.running.runs import Runs
-from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_condition_parts
 
 N_STRATEGIES = 2
 """[chosen] A conservative strategy and an aggressive one; see `epsaudit.audits.sequential.learning`."""
@@ -212,7 +212,7 @@ class Game:
         result = SequentialResult(**shared, stopped=self.stopped, rounds=tuple(self.rounds))
         notes: list[str] = []
         if self.stopped == "refuted":
-            if count_parts(result.witness) > MAX_SIMPLE_PARTS:
+            if count_condition_parts(result.witness) > MAX_SIMPLE_PARTS:
                 notes += self._simpler_event()
             notes += self.runs.copy_test.notes_on_a_refutation()
         if result.lower_bound > 0.0:

@@ -105,7 +105,7 @@ class RegisteredName(click.ParamType[str]):
         return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
-def _mechanisms(context: click.Context) -> Iterable[str]:
+def _complete_mechanisms(context: click.Context) -> Iterable[str]:
     """Return the names of registered mechanisms, or of those of the libraries that were typed before."""
     from epsaudit.running.registry import libraries, usable  # takes a second
 
@@ -117,7 +117,7 @@ def _mechanisms(context: click.Context) -> Iterable[str]:
     return [*(row.partition("/")[2] for row in rows), *rows]
 
 
-def _libraries(context: click.Context) -> Iterable[str]:
+def _complete_libraries(context: click.Context) -> Iterable[str]:
     """Return the names of registered libraries."""
     from epsaudit.running.registry import libraries
 
@@ -209,8 +209,8 @@ TYPES: dict[str, Any] = {
     "number": Number(finite_at_least, least=0.0),
     "chance": Number(fraction, open_below=True),
     "confidence": Number(confidence_of),
-    "mechanism": RegisteredName("text", _mechanisms),
-    "library": RegisteredName("text", _libraries),
+    "mechanism": RegisteredName("text", _complete_mechanisms),
+    "library": RegisteredName("text", _complete_libraries),
 }
 """Types of options by their names in ``commands.toml``."""
 COMMANDS: dict[str, Any] = tomllib.loads(

@@ -30,7 +30,7 @@ from epsaudit.tools.reporting import github, tables
 from epsaudit.tools.reporting.progress import Display
 
 
-def audit(
+def audit_mechanisms(
     names: Words,
     *,
     trials: float | None,
@@ -178,5 +178,5 @@ def _write_files(done: Sequence[Result], confidence: float, out: Path) -> None:
         return
     drawn = figures.plot_certified_against_proven(done, confidence)
     for kind in ("png", "pdf"):
-        write_whole(out / f"audit.{kind}", figures.render(drawn, kind))
-    write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
+        write_whole(out / f"audit.{kind}", figures.render_figure(drawn, kind))
+    write_whole(out / "audit.html", page.render_page(done, confidence, str(out / "audit.json")))

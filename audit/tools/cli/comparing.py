@@ -36,7 +36,7 @@ def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: b
     return SURPRISED if drift.moved else AS_EXPECTED
 
 
-def recount(
+def recount_file(
     old: Path, *, out: Path, mechanism: str | None, run: bool, seed: int | None, jobs: int | None, quiet: bool
 ) -> int:
     """Count the events of old results in new runs of the current code, and write a result file."""

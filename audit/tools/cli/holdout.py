@@ -52,7 +52,7 @@ def holdout(
     seed = entropy(seed)
     chosen, groups = _split_names(columns), _split_names(strata)
     if files:
-        result = _audit_scores(files, chosen, groups, claim, adjacency, confidence, seed)
+        result = _audit_score_files(files, chosen, groups, claim, adjacency, confidence, seed)
     else:
         result = audit_tables(
             train,
@@ -78,7 +78,7 @@ def holdout(
     return SURPRISED if result.violates_claim else AS_EXPECTED
 
 
-def _audit_scores(
+def _audit_score_files(
     files: tuple[Path, ...],
     columns: Words,
     strata: Words,

@@ -57,7 +57,7 @@ HUNT_COLUMNS = (
 """Columns of the table of audits."""
 
 
-def hunt(
+def hunt_function(
     words: Words,
     *,
     out: Path | None,

@@ -61,7 +61,7 @@ def audit_maps(
         print_json(as_json, [one.row() for one in found])
         return SURPRISED if verdicts["refuted"] else AS_EXPECTED
     if make == "accountants":
-        return _audit_accountants(environment, show, pairs, seconds, seed, as_json)
+        return _audit_all_accountants(environment, show, pairs, seconds, seed, as_json)
     if checkpoint is not None:
         raise AuditError("--checkpoint is for --all; one object is audited in seconds.")
     result = audit_map(
@@ -80,7 +80,7 @@ def audit_maps(
     return SURPRISED if result.refuted else AS_EXPECTED
 
 
-def _audit_accountants(
+def _audit_all_accountants(
     environment: str | None, show: Any, sequences: int, seconds: float | None, seed: int | None, as_json: bool
 ) -> int:
     """Audit all accountants of an environment; ``sequences`` is the number of sequences of events."""

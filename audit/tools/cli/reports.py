@@ -45,7 +45,7 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
         else:
             write_whole(Path(target), text)
     if html is not None:
-        write_whole(html, page.render(kept, family, str(file), len(everything)))
+        write_whole(html, page.render_page(kept, family, str(file), len(everything)))
     if figure is not None:
         if kind == "bounds":
             drawn = figures.plot_certified_against_proven(kept, family, len(everything))
@@ -60,5 +60,5 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
         else:
             other = f"{result.mechanism} is a {type(result).__name__}"
             raise AuditError(f"--kind {kind} draws an audit of fixed size; {other}.")
-        write_whole(figure, figures.render(drawn, ending))
+        write_whole(figure, figures.render_figure(drawn, ending))
     return AS_EXPECTED

@@ -62,7 +62,7 @@ def reproduce(
         print(f"epsaudit: Not run, as only {file} names it: {shown}. Read it; --run runs it.", file=sys.stderr)
         words = []
     data = _find_pair(result, [pair] if pair else pairs)
-    served = _describe_function(words) if words else None
+    served = _request_description(words) if words else None
     reproducer = Reproducer(result, data, served)
     script = None if issue is not None and out is None and reproducer.omissions() else reproducer.script()
     if script is not None and served is not None and (found := reproducer.rerun(script)) is not None:
@@ -118,7 +118,7 @@ def _describe_command(words: Sequence[str]) -> list[str]:
     return [python, server.__file__, str(asked["function"]), parameters, "--data", asked["data"], "--describe"]
 
 
-def _describe_function(words: Sequence[str]) -> AuditedFunction:
+def _request_description(words: Sequence[str]) -> AuditedFunction:
     """Import a served function in its environment, and return the server's description of it."""
     command = _describe_command(words)
     python, _, name, parameters, _, data, _ = command

@@ -68,7 +68,7 @@ def read_scores(file: Path, names: str = "") -> Scores:
         raise AuditError(f"{file} has no rows. Give {ROW_LAYOUT}.")
     members = to_membership(included, file)
     reversed_scores = chosen.get("score", "").startswith("-") and chosen["score"] not in columns
-    values = _to_numbers(score, file) * (-1.0 if reversed_scores else 1.0)
+    values = _scores_to_numbers(score, file) * (-1.0 if reversed_scores else 1.0)
     if members.all() or not members.any():
         kind = "members" if members.all() else "not members"
         raise AuditError(f"All {len(members):,} scores in {file} are of canaries that are {kind}; both are needed.")
@@ -115,7 +115,7 @@ def _join_in_and_out(columns: Columns, file: Path) -> Columns:
     if file.suffix.lower() in (".csv", ".parquet"):  # empty cells fill up the shorter column
         sides = [np.array([one for one in side.tolist() if one not in ("", None)]) for side in sides]
     members = np.repeat([True, False], [len(side) for side in sides])
-    values = np.concatenate([_to_numbers(side, file) for side in sides])
+    values = np.concatenate([_scores_to_numbers(side, file) for side in sides])
     return {"included": members, "score": values, "run": np.arange(len(members))}
 
 
@@ -132,7 +132,7 @@ def to_membership(column: ColumnArray, file: Path) -> NDArray[np.bool_]:
     return np.array([MEMBERSHIP.get(word, False) for word in words], bool)
 
 
-def _to_numbers(column: ColumnArray, file: Path) -> NDArray[np.float64]:
+def _scores_to_numbers(column: ColumnArray, file: Path) -> NDArray[np.float64]:
     """Return scores as numbers. Columns of text may contain numbers."""
     if column.dtype.kind in "fiub":
         return column.astype(float)

@@ -91,7 +91,7 @@ def scores(
         with typed(recorded_command(result.seed)):
             results.save([result], out)
     if figure is not None:
-        write_whole(figure, figures.render(figures.plot_scores(inside, outside, result, times), ending))
+        write_whole(figure, figures.render_figure(figures.plot_scores(inside, outside, result, times), ending))
     print_json(as_json, {**result.to_dict(), "reach": result.reach, "no_bounds": usual})
     return SURPRISED if result.violates_claim else AS_EXPECTED
 

@@ -18,7 +18,7 @@ from epsaudit.array_types import Floats, Ints
 from epsaudit.audits.holdout.pairs import Strata
 from epsaudit.audits.score_checks import MIN_CHANCE
 from epsaudit.errors import QUOTED, AuditError, clipped
-from epsaudit.tools.holdout.encoding import find_distinct
+from epsaudit.tools.holdout.encoding import find_distinct_rows
 from epsaudit.tools.holdout.tables import Table
 
 CUTS = np.arange(0.1, 1.0, 0.1)
@@ -46,7 +46,7 @@ def check_tables(train: Table, holdout: Table, release: Table, strata: Strata | 
     """
     values = np.concatenate([train.values, holdout.values, release.values])
     codes = np.stack([np.unique(column, return_inverse=True)[1] for column in values.T], axis=1)
-    first, group = find_distinct(codes)
+    first, group = find_distinct_rows(codes)
     ends = np.cumsum([len(train), len(holdout), len(release)])
     in_train, in_holdout, in_release = (np.bincount(part, minlength=len(first)) for part in np.split(group, ends[:2]))
     for what, part in (("training", in_train), ("holdout", in_holdout)):

@@ -38,7 +38,7 @@ def rare_combination_scores(encoded: Encoded, rng: np.random.Generator) -> dict[
         for columns in _draw_combinations(n_columns, size, rng):
             among_records, in_release = count_agreeing(encoded, columns, exact=size == 1)
             weight = 1.0 / among_records
-            total += weight * _log_ratio(in_release, among_records, encoded)
+            total += weight * _log_frequency_ratio(in_release, among_records, encoded)
             weights += weight
         found[name] = total / weights
     return found
@@ -60,7 +60,7 @@ def query_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats
         size = round(min(2, n_columns) ** (1.0 - (share := rng.random())) * n_columns**share)
         columns = np.sort(rng.choice(n_columns, size, replace=False)).tolist()
         among_records, in_release = count_agreeing(encoded, columns)
-        total += _log_ratio(in_release, among_records, encoded)
+        total += _log_frequency_ratio(in_release, among_records, encoded)
         matched += (in_release > 0) & (among_records == encoded.records.counts)
     return {"queries": total / QUERIES, "matched queries": matched / QUERIES}
 
@@ -101,7 +101,7 @@ def _draw_combinations(n_columns: int, size: int, rng: np.random.Generator) -> I
         yield np.sort(rng.choice(n_columns, size, replace=False)).tolist()
 
 
-def _log_ratio(in_release: Floats, among_records: Floats, encoded: Encoded) -> NDArray[np.float64]:
+def _log_frequency_ratio(in_release: Floats, among_records: Floats, encoded: Encoded) -> NDArray[np.float64]:
     """Return the log ratio of smoothed frequencies in the release and among all records."""
     sizes = encoded.records.counts.sum() / encoded.release.counts.sum()
     return np.asarray(np.log((in_release + 0.5) / (among_records + 0.5) * sizes))

@@ -37,10 +37,10 @@ def distance_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Flo
       around it, from the distances to the first and to the fifth neighbour in each. This is the attack DOMIAS (van
       Breugel et al. 2023, https://arxiv.org/abs/2302.12580) with densities of nearest neighbours.
     """
-    searched = _sample(encoded.release, release_rows_searched(encoded), rng)
+    searched = _sample_rows(encoded.release, release_rows_searched(encoded), rng)
     near = find_neighbours(encoded.records, _rows(encoded.release, searched), encoded.is_number)
     near = _with_zero(near, encoded.copies > 0)
-    chosen = _sample(encoded.records, MAX_REFERENCE, rng)
+    chosen = _sample_rows(encoded.records, MAX_REFERENCE, rng)
     own = np.full(len(encoded.records), -1)
     own[chosen] = np.arange(len(chosen))
     others = find_neighbours(encoded.records, _rows(encoded.records, chosen), encoded.is_number, own)
@@ -52,12 +52,12 @@ def distance_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Flo
         "distance ratio": _quotient(near.ranks[:, 0], near.ranks[:, 1]),
         "scaled distance": near.scaled[:, 0].astype(float),
         "scaled distance ratio": _quotient(near.scaled[:, 0], near.scaled[:, 1]),
-        "local density": _log_ratio(others.ranks[:, 0], near.ranks[:, 0]),
-        "near density": _log_ratio(others.ranks[:, -1], near.ranks[:, -1]),
+        "local density": _log_distance_ratio(others.ranks[:, 0], near.ranks[:, 0]),
+        "near density": _log_distance_ratio(others.ranks[:, -1], near.ranks[:, -1]),
     }
 
 
-def _sample(part: EncodedRows, size: int, rng: np.random.Generator) -> np.ndarray:
+def _sample_rows(part: EncodedRows, size: int, rng: np.random.Generator) -> np.ndarray:
     """Return ``size`` random rows of a part in ascending order, or all rows if it has no more."""
     return np.sort(rng.choice(len(part), size, replace=False)) if len(part) > size else np.arange(len(part))
 
@@ -92,7 +92,7 @@ def _quotient(first: Singles, second: Singles) -> Floats:
     return np.divide(first, second, out=np.ones(len(first)), where=second > 0.0)
 
 
-def _log_ratio(numerator: Singles, denominator: Singles) -> Floats:
+def _log_distance_ratio(numerator: Singles, denominator: Singles) -> Floats:
     """Return the logarithm of the ratio of two distances, which is finite if distances are 0."""
     smoothing = SMOOTHING * (float(np.median(numerator)) or 1.0)
     return np.log((numerator + smoothing) / (denominator + smoothing))

@@ -75,7 +75,7 @@ class Encoded:
     is_number: NDArray[np.bool_]
 
 
-def encode(records: Table, release: Table) -> Encoded:
+def encode_tables(records: Table, release: Table) -> Encoded:
     """Encode pooled records and a release, whose columns are the same.
 
     >>> records = Table(("age",), (None,), np.array([[30.0], [20.0], [30.0]]))
@@ -89,7 +89,7 @@ def encode(records: Table, release: Table) -> Encoded:
         for column, number in zip(values.T, records.is_number, strict=True)
     ]
     codes, ranks, scaled, bins = (np.stack(form, axis=1) for form in zip(*forms, strict=True))
-    first, group = find_distinct(codes)
+    first, group = find_distinct_rows(codes)
     n = len(records)
     counts = [np.bincount(group[rows], minlength=len(first)).astype(float) for rows in (slice(n), slice(n, None))]
     parts = []
@@ -126,7 +126,7 @@ def _encode_categories(column: Floats) -> tuple[NDArray[Any], ...]:
     return codes, codes.astype(np.float32), codes.astype(np.float32), by_frequency[codes]
 
 
-def find_distinct(codes: Ints) -> tuple[Ints, Ints]:
+def find_distinct_rows(codes: Ints) -> tuple[Ints, Ints]:
     """Return the first row of each distinct row, sorted by values, and the number of the distinct row of each row."""
     order = np.lexsort(codes.T)
     starts = np.ones(len(codes), bool)

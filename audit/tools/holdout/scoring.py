@@ -8,7 +8,7 @@ from epsaudit.array_types import Floats
 from epsaudit.running.streams import entropy, stream
 from epsaudit.tools.holdout.combinations import query_scores, rare_combination_scores
 from epsaudit.tools.holdout.distances import MAX_SEARCHED_DISTANCES, distance_scores, release_rows_searched
-from epsaudit.tools.holdout.encoding import encode
+from epsaudit.tools.holdout.encoding import encode_tables
 from epsaudit.tools.holdout.marginals import marginal_scores
 from epsaudit.tools.holdout.tables import Table
 
@@ -42,7 +42,7 @@ def score_records(
     notes : tuple of str
         What was left out because of the size of the tables.
     """
-    encoded = encode(records, release)
+    encoded = encode_tables(records, release)
     rng = stream(entropy(seed), "holdout", SCORE_STREAM)
     found = {
         **distance_scores(encoded, rng),

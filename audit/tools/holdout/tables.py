@@ -174,10 +174,10 @@ def _refuse_other_names(first: str, names: Sequence[str], what: str, found: Sequ
     for one, other, has, lacks in ((first, what, names, found), (what, first, found, names)):
         if missing := [name for name in has if name not in lacks]:
             listed = clipped(", ".join(map(repr, missing)), 3 * QUOTED)
-            raise AuditError(f"{one} has {_columns(len(missing))} that {other} does not have: {listed}. {advice}")
+            raise AuditError(f"{one} has {_count_columns(len(missing))} that {other} does not have: {listed}. {advice}")
 
 
-def _columns(number: int) -> str:
+def _count_columns(number: int) -> str:
     return "1 column" if number == 1 else f"{number:,} columns"
 
 
@@ -187,7 +187,7 @@ def _join_kinds(name: str, columns: Mapping[str, ColumnArray]) -> tuple[tuple[st
     Text that can be read as numbers in all tables is numbers, because CSV files contain only text. The records decide:
     if train or holdout contains other text, the column has categories everywhere.
     """
-    known = {what: _plain(column, name, what) for what, column in columns.items()}
+    known = {what: _as_plain_column(column, name, what) for what, column in columns.items()}
     if all(_is_truth(column) for column in known.values()):
         return _to_codes([np.array([one and one.lower() for one in column], object) for column in known.values()])
     numbers = {what: _to_numbers(column) for what, column in known.items()}
@@ -199,14 +199,14 @@ def _join_kinds(name: str, columns: Mapping[str, ColumnArray]) -> tuple[tuple[st
     if not typed and any(what in words for what in records):
         return _to_codes(list(known.values()))
     other = (typed or records)[0]
-    example = next(value for value in known[words[0]].tolist() if value is not None and _number(value) is None)
+    example = next(value for value in known[words[0]].tolist() if value is not None and _read_cell(value) is None)
     raise AuditError(
         f"{name} contains numbers in {other} and other values in {words[0]}, such as "
         f"{clipped(repr(example), QUOTED)}; a column must have the same type in all tables."
     )
 
 
-def _plain(column: ColumnArray, name: str, what: str) -> ColumnArray:
+def _as_plain_column(column: ColumnArray, name: str, what: str) -> ColumnArray:
     """Return a column as numbers, dates, or objects that are text or None for a missing value."""
     if column.dtype.kind in "iufM":
         return column
@@ -240,14 +240,14 @@ def _to_numbers(column: ColumnArray) -> Floats | None:
     found = np.full(len(column), np.nan)
     for place, text in enumerate(column.tolist()):
         if text is not None:
-            number = _number(text)
+            number = _read_cell(text)
             if number is None:
                 return None
             found[place] = number
     return found
 
 
-def _number(text: str) -> float | None:
+def _read_cell(text: str) -> float | None:
     """Return the number, truth value or date that a text states; None if it states none."""
     try:
         return float(text)

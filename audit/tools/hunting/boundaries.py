@@ -51,7 +51,7 @@ def shortest_path(
     if not isinstance(relation, RECORD_RELATIONS):
         return None
     pairs = [(one, other) for one in raising for other in quiet]
-    for one, other in sorted(pairs, key=lambda pair: _distance(*pair)):
+    for one, other in sorted(pairs, key=lambda pair: _count_edits(*pair)):
         path = path_between(one, other, relation)
         if path is not None:
             return path
@@ -77,7 +77,7 @@ def _path_of_substitutions(units: Sequence[RecordTuple], units_prime: Sequence[R
     places = [place for place, (a, b) in enumerate(zip(units, units_prime, strict=True)) if repr(a) != repr(b)]
     replaced_places = [places[:n_done] for n_done in range(len(places) + 1)]
     return [
-        _flatten(units_prime[place] if place in replaced else unit for place, unit in enumerate(units))
+        _join_units(units_prime[place] if place in replaced else unit for place, unit in enumerate(units))
         for replaced in replaced_places
     ]
 
@@ -98,10 +98,10 @@ def _path_of_additions(
     added = [place for place, (_, before, _) in enumerate(merged) if not before]
     removed = [place for place, (_, _, after) in enumerate(merged) if not after]
     present = {place for place, (_, before, _) in enumerate(merged) if before}
-    path = [_flatten(merged[place][0] for place in sorted(present))]
+    path = [_join_units(merged[place][0] for place in sorted(present))]
     for place in [*removed, *added] if remove_first else [*added, *removed]:
         present ^= {place}
-        path.append(_flatten(merged[place][0] for place in sorted(present)))
+        path.append(_join_units(merged[place][0] for place in sorted(present)))
     return path
 
 
@@ -157,11 +157,11 @@ def _units(rows: RecordTuple, owner: int | None) -> list[RecordTuple]:
     return [tuple(some) for some in persons.values()]
 
 
-def _flatten(units: Iterable[RecordTuple]) -> RecordTuple:
+def _join_units(units: Iterable[RecordTuple]) -> RecordTuple:
     return tuple(row for unit in units for row in unit)
 
 
-def _distance(x: RecordTuple, x_prime: RecordTuple) -> int:
+def _count_edits(x: RecordTuple, x_prime: RecordTuple) -> int:
     """Return the number of records that have to be added or removed to get from x to x'."""
     counts, counts_prime = Counter(map(repr, x)), Counter(map(repr, x_prime))
     return (counts - counts_prime).total() + (counts_prime - counts).total()

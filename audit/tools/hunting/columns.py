@@ -1,6 +1,6 @@
 """The columns of a described table, and the values that a hunt tries in each column.
 
-A column knows which values a record may hold. `column_values` chooses a few of them, and some just outside of the
+A column knows which values a record may hold. `values_to_try` chooses a few of them, and some just outside of the
 description, that tend to break mechanisms: the ends of bounds, missing values, numbers that overflow.
 """
 
@@ -82,7 +82,7 @@ class Variant(NamedTuple):
     """The key by which variants are sorted, the simplest first."""
 
 
-def column_values(column: Column, beyond: bool) -> list[Variant]:
+def values_to_try(column: Column, beyond: bool) -> list[Variant]:
     """Return the values to try in a column: first the least, then the greatest, then the less usual ones.
 
     Parameters

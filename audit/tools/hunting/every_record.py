@@ -33,14 +33,14 @@ def every_record(description: Description) -> list[tuple[Any, ...]]:
     """
     if not isinstance(description, Table):
         raise AuditError("Query answers have no records; describe the data by columns, numbers or symbols.")
-    values = [values_of(column) for column in description.columns]
+    values = [list_column_values(column) for column in description.columns]
     n_records = math.prod(map(len, values))
     if n_records > MAX_RECORDS:
         raise AuditError(f"The described data have {n_records:,} possible records; at most {MAX_RECORDS:,} are listed.")
     return list(itertools.product(*values))
 
 
-def values_of(column: Column) -> list[Any]:
+def list_column_values(column: Column) -> list[Any]:
     """Return all values of a column; raise `AuditError` if there is no finite list."""
     missing = [None if column.categories or column.type == "category" else math.nan] * column.missing
     if column.role == "owner":

@@ -89,7 +89,7 @@ def hunt(
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     target = HuntTarget(function, claim, name)
     with contextlib.ExitStack() as stack:
-        seed, checkpoint = _open_checkpoint(stack, target, options, kept)
+        seed, checkpoint = _open_hunt_checkpoint(stack, target, options, kept)
         everyone = [ScreenedCandidate(number, one) for number, one in enumerate(kept)]
         context = HuntContext(target, options, budget, everyone, seed, checkpoint)
         tracer = HuntTracer(context)
@@ -132,7 +132,7 @@ def under_relation(given: Sequence[Candidate], adjacency: Adjacency | None) -> l
     return kept
 
 
-def _open_checkpoint(
+def _open_hunt_checkpoint(
     stack: contextlib.ExitStack, target: HuntTarget, options: Options, kept: Sequence[Candidate]
 ) -> tuple[int, Checkpoint | None]:
     """Open the checkpoint, if the options name one, until the stack is closed; return the seed and the checkpoint."""

@@ -100,7 +100,7 @@ class _Proposal(NamedTuple):
 def _ranges_of_columns(candidate: Candidate) -> dict[int, tuple[Any, Any]]:
     """Return the least and the greatest number of each column that has numbers, by the column's position."""
     ranges: dict[int, tuple[Any, Any]] = {}
-    for column, cells in _columns(*(records_of(candidate) or ((), ()))).items():
+    for column, cells in _values_by_column(*(records_of(candidate) or ((), ()))).items():
         numbers = [cell for cell in cells if isinstance(cell, (int, float, np.number)) and cell == cell]
         if numbers:
             ranges[column] = min(numbers), max(numbers)
@@ -264,7 +264,7 @@ def _with_simpler_values(
         cells = [other if at == column and repr(cell) == repr(value) else cell for at, cell in enumerate(_cells(row))]
         return type(row)(cells) if isinstance(row, (list, tuple)) else cells[0]
 
-    for column, values in _columns(x, x_prime).items():
+    for column, values in _values_by_column(x, x_prime).items():
         low, high = ranges.get(column, (-math.inf, math.inf))
         for value in {repr(value): value for value in values}.values():
             ends = bounds.get(column)
@@ -274,7 +274,7 @@ def _with_simpler_values(
                     yield tuple(map(replace_value, x)), tuple(map(replace_value, x_prime))
 
 
-def _columns(x: Records, x_prime: Records) -> dict[int, list[Any]]:
+def _values_by_column(x: Records, x_prime: Records) -> dict[int, list[Any]]:
     """Return the values of each column in both datasets, by the column's position."""
     found: dict[int, list[Any]] = {}
     for row in (*x, *x_prime):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from epsaudit.tools.hunting.columns import Column, Variant, column_values, person_name, zero_or_least
+from epsaudit.tools.hunting.columns import Column, Variant, person_name, values_to_try, zero_or_least
 
 TableRows: TypeAlias = tuple[tuple[Any, ...], ...]
 """The records of a dataset as tuples, with one value for each column."""
@@ -80,7 +80,7 @@ def table_changes(shape: TableShape) -> Iterator[TableChange]:
     shape : TableShape
         The columns of the table and its limits.
     """
-    values = [column_values(column, shape.beyond) for column in shape.columns]
+    values = [values_to_try(column, shape.beyond) for column in shape.columns]
     lowest, highest = (tuple(cases[min(end, len(cases) - 1)].content for cases in values) for end in (0, 1))
     zeros = (zero_or_least(column, least, shape.beyond) for column, least in zip(shape.columns, lowest, strict=True))
     extremes = _ExtremeRecords(lowest, highest, tuple(zeros))

@@ -74,7 +74,7 @@ class NotebookFigure(Figure):
     """A figure that a notebook displays, whether or not pyplot is imported there."""
 
     def _repr_png_(self) -> bytes:
-        return render(self, "png")
+        return render_figure(self, "png")
 
 
 def new_figure(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
@@ -100,7 +100,7 @@ def matplotlib_text(text: str) -> str:
     return f" {plain}" if plain.startswith("_") else plain
 
 
-def render(figure: Figure, kind: str) -> bytes:
+def render_figure(figure: Figure, kind: str) -> bytes:
     """Return the figure as 'png', 'pdf' or 'svg' bytes, without a date, so that equal figures give equal bytes."""
     buffer = io.BytesIO()
     with styled():

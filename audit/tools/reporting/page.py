@@ -63,7 +63,7 @@ OWN_ENTRY = r"""@misc{epsaudit,
 }"""
 
 
-def render(
+def render_page(
     results: Sequence[Result], family_confidence: float, file: str = "audit.json", audits: int | None = None
 ) -> str:
     """Return the HTML page of results.

@@ -169,10 +169,10 @@ class Lines:
         runs, which = (plan.runs, "") if left > 0.9 * plan.runs else (left, "the remaining ")
         sentence = f"{self._name}: {which}{runs:,} runs would take about {in_words(runs / rate)}"
         if plan.least_runs is not None:
-            quick, workers = _rounded(60.0 * rate), 1
+            quick, workers = _round_down(60.0 * rate), 1
             if quick <= FEW_RUNS:  # these are made by one worker
                 workers = plan.workers
-                quick = _rounded(60.0 * rate / workers)
+                quick = _round_down(60.0 * rate / workers)
             quick = max(quick, plan.least_runs)
             sentence += f"; {self._given[4]}{quick} would take about {in_words(quick * workers / rate)}"
         self.say(f"{sentence}.")
@@ -196,7 +196,7 @@ def in_words(seconds: float) -> str:
     return f"{round(seconds / 60)} minutes"
 
 
-def _rounded(number: float) -> int:
+def _round_down(number: float) -> int:
     """Return a number rounded down to one significant digit, and at least 1."""
     size = 10.0 ** math.floor(math.log10(max(number, 1.0)))
     return round(math.floor(max(number, 1.0) / size) * size)

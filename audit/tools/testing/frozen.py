@@ -291,10 +291,10 @@ def read(path: str | Path) -> FrozenTest:
     """
     try:
         data = codec.strict_json(Path(path).read_text(encoding="utf-8"))
-        codec.check(data, "frozen-test")
+        codec.check_schema(data, "frozen-test")
         del data["epsaudit"], data["version"]
         for name in ("guess_x", "guess_x_prime"):
-            data[name] = [[_read_number(low), _read_number(high), a, b] for low, high, a, b in data[name]]
+            data[name] = [[_parse_number(low), _parse_number(high), a, b] for low, high, a, b in data[name]]
         data["terms"] = [_read_term(term) for term in data["terms"]]
         correct, wrong, missing = data.pop("learnt")
         learnt = Counts.of_outcomes(correct + wrong + missing, correct, wrong)
@@ -321,7 +321,7 @@ def read(path: str | Path) -> FrozenTest:
     return test
 
 
-def _read_number(data: Any) -> float:
+def _parse_number(data: Any) -> float:
     """Return an end of an interval or a number of a term. Infinity is allowed, NaN is not."""
     value = math.nan if isinstance(data, bool) else output_from_json(data)
     if not isinstance(value, int | float) or value != value:
@@ -337,9 +337,9 @@ def _read_term(term: dict[str, Any]) -> dict[str, Any]:
     if ("slope" in term) == ("knots" in term):
         raise ValueError("a term must have either a slope or knots")
     if "slope" in term:
-        return {"coordinate": term["coordinate"], "slope": _read_number(term["slope"])}
-    read = {name: np.array([_read_number(one) for one in term[name]]) for name in ("knots", "values")}
+        return {"coordinate": term["coordinate"], "slope": _parse_number(term["slope"])}
+    read = {name: np.array([_parse_number(one) for one in term[name]]) for name in ("knots", "values")}
     if not 0 < len(read["knots"]) == len(read["values"]) or np.any(np.diff(read["knots"]) < 0.0):
         raise ValueError("the knots of a term must rise, with one value each")
     lists = {name: numbers.tolist() for name, numbers in read.items()}
-    return {"coordinate": term["coordinate"], **lists, **{name: _read_number(term[name]) for name in SPECIAL_VALUES}}
+    return {"coordinate": term["coordinate"], **lists, **{name: _parse_number(term[name]) for name in SPECIAL_VALUES}}

@@ -91,7 +91,7 @@ def audit_outcome(
         *(("note", note) for note in result.notes),
         *(_simpler_pair(pairs, mechanism, result, terms.seed) if drawn else []),
         ("seed", f"{terms.seed}, from the test's name{'' if result.reproducible else '; not reproducible'}"),
-        ("versions", _versions(result.provenance)),
+        ("versions", _format_versions(result.provenance)),
     ]
     smallest = max(with_half_noise(result.claim) * result.proven, frozen.MIN_DETECTABLE)
     seen = result.detectable is not None and result.detectable <= smallest  # by events as frequent as the observed ones
@@ -197,7 +197,7 @@ def frozen_outcome(
         ("counts", f"{verdict.runs:,} runs, {verdict.counts.correct:,} guessed right, {verdict.counts.wrong:,} wrong"),
         ("certified", "nothing" if must_fail else f"the claim does not hold, {wrong}"),
         ("seed", f"{terms.seed}, from the test's name"),
-        ("versions", _versions(provenance())),
+        ("versions", _format_versions(provenance())),
     ]
     sentence = f"refuted the claim: {_describe_guesses(verdict)}"
     if must_fail:
@@ -223,6 +223,6 @@ def _describe_guesses(verdict: frozen.Verdict) -> str:
     )
 
 
-def _versions(known: Mapping[str, str]) -> str:
+def _format_versions(known: Mapping[str, str]) -> str:
     """Return the versions of the most important libraries as text."""
     return ", ".join(f"{name} {known[name]}" for name in ("epsaudit", "numpy", "scipy", "python") if name in known)

@@ -222,7 +222,7 @@ def audit_training(
     told = {
         "canaries": digest((canaries.kind, canaries.features, canaries.targets, canaries.gradients)),
         "data": digest(tuple(map(np.asarray, data))),
-        "training": digest(_identity(fit)),
+        "training": digest(_training_identity(fit)),
         "score": f"{training.score_description}",
         "runs": runs,
     }
@@ -240,7 +240,7 @@ def audit_training(
             stream(seed, "training", COINS, number).random((size, len(canaries))) < 0.5
             for number, size in enumerate(sizes)
         ]
-        kept = _read_scores(file, name, coins_of)
+        kept = _read_stored_scores(file, name, coins_of)
         found: list[tuple[Bools, Floats]] = []
         before = 0
         for number, (size, coins) in enumerate(zip(sizes, coins_of, strict=True)):
@@ -415,7 +415,7 @@ class _Training:
 
     def learn_reference(self, rng: np.random.Generator) -> None:
         """Train the reference model, which sees no canary."""
-        with _seeded(rng):
+        with _seeded_with_torch(rng):
             self.reference = self._train_once(np.zeros(len(self.canaries), bool), rng)
 
     def chunk_sizes(self, runs: int) -> list[int]:
@@ -428,7 +428,7 @@ class _Training:
 
     def scores(self, included: Bools, rng: np.random.Generator) -> Floats:
         """Train once for each row of the boolean mask ``included`` and return scores of the same shape."""
-        with _seeded(rng):
+        with _seeded_with_torch(rng):
             if _trains_many(self.fit) and len(included) > 1:
                 models = self.fit.many(self.features, self.targets, self.canaries, included, rng)
             else:
@@ -458,7 +458,7 @@ class _Training:
         return seen if self.reference is None else seen - losses(self.reference, self.canaries, self.iterates)
 
 
-def _read_scores(file: Checkpoint | None, name: str, coins: Sequence[Bools]) -> dict[int, Floats]:
+def _read_stored_scores(file: Checkpoint | None, name: str, coins: Sequence[Bools]) -> dict[int, Floats]:
     """Return the scores stored in a checkpoint by the number of their chunk.
 
     Raises `AuditError` if a record has other coins than ``coins``, or if its scores are not numbers.
@@ -474,7 +474,7 @@ def _read_scores(file: Checkpoint | None, name: str, coins: Sequence[Bools]) -> 
 
 
 @contextmanager
-def _seeded(rng: np.random.Generator) -> Iterator[None]:
+def _seeded_with_torch(rng: np.random.Generator) -> Iterator[None]:
     """Seed the global generators of numpy, Python and PyTorch from ``rng``, and restore them afterwards.
 
     PyTorch is seeded only if it is already imported.
@@ -486,7 +486,7 @@ def _seeded(rng: np.random.Generator) -> Iterator[None]:
         yield
 
 
-def _identity(fit: Fit) -> Any:
+def _training_identity(fit: Fit) -> Any:
     """Return the object by which a checkpoint recognises a training function: for ready trainers, their settings."""
     if not isinstance(fit, DPSGDTrainer):
         return fit

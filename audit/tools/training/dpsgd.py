@@ -14,21 +14,21 @@ from epsaudit.array_types import Floats
 from epsaudit.claims.definitions import ApproxDP, GaussianDP
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 
-Array = NDArray[Any]
+ModelArray = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
     """Everything that a run of DP-SGD releases: all iterates, and the settings of the trainer."""
 
-    iterates: Array
+    iterates: ModelArray
     """Parameters before the first step and after each step, shape (steps + 1, dimensions)."""
     trainer: DPSGDTrainer
 
     @property
-    def parameters(self) -> Array:
+    def parameters(self) -> ModelArray:
         """The parameters after the last step, shape (dimensions,)."""
-        last: Array = self.iterates[-1]
+        last: ModelArray = self.iterates[-1]
         return last
 
     @property
@@ -102,7 +102,7 @@ class DPSGDTrainer(ABC):
 
     @abstractmethod
     def __call__(
-        self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
+        self, features: ModelArray, targets: ModelArray, rng: np.random.Generator, gradients: ModelArray | None = None
     ) -> Trained:
         """Train once on the records and return all iterates.
 
@@ -110,20 +110,20 @@ class DPSGDTrainer(ABC):
         """
 
     @abstractmethod
-    def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+    def losses(self, parameters: ModelArray, features: ModelArray, targets: ModelArray) -> Floats:
         """Return the loss of each record under these parameters, shape (n,)."""
 
     @abstractmethod
-    def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+    def gradients_at(self, parameters: ModelArray, features: ModelArray, targets: ModelArray) -> Floats:
         """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
 
 
-def clip_rows(gradients: Array, clip: float) -> Array:
+def clip_rows(gradients: ModelArray, clip: float) -> ModelArray:
     """Scale down rows whose norm exceeds ``clip`` to this norm.
 
     >>> clip_rows(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0).round(6).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
     """
     norms = np.linalg.norm(gradients, axis=-1, keepdims=True)
-    clipped: Array = gradients * np.minimum(1.0, clip / np.maximum(norms, 1e-30))
+    clipped: ModelArray = gradients * np.minimum(1.0, clip / np.maximum(norms, 1e-30))
     return clipped

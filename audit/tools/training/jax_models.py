@@ -11,7 +11,7 @@ import numpy as np
 
 from epsaudit.array_types import Floats
 from epsaudit.errors import needs
-from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained
+from epsaudit.tools.training.dpsgd import DPSGDTrainer, ModelArray, Trained
 
 BATCH_MULTIPLE = 32
 """Batches are padded to a multiple of this number of rows. JAX compiles a function anew for each batch size, and
@@ -63,7 +63,7 @@ class JaxPrivacyTrainer(DPSGDTrainer):
         return int(self._parts[0])
 
     def __call__(
-        self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
+        self, features: ModelArray, targets: ModelArray, rng: np.random.Generator, gradients: ModelArray | None = None
     ) -> Trained:
         """Train once and return all iterates. Rows of ``gradients`` are canaries that are gradients."""
         dimensions, clipped, _, _ = self._parts
@@ -106,10 +106,10 @@ class JaxPrivacyTrainer(DPSGDTrainer):
             iterates.append(np.asarray(now))
         return Trained(np.array(iterates), self)
 
-    def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+    def losses(self, parameters: ModelArray, features: ModelArray, targets: ModelArray) -> Floats:
         """Return the loss of each record under these parameters, shape (n,)."""
         return np.asarray(self._parts[2](parameters, np.asarray(features, np.float32), np.asarray(targets)), float)
 
-    def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+    def gradients_at(self, parameters: ModelArray, features: ModelArray, targets: ModelArray) -> Floats:
         """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
         return np.asarray(self._parts[3](parameters, np.asarray(features, np.float32), np.asarray(targets)), float)

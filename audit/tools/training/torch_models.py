@@ -11,7 +11,7 @@ import numpy as np
 
 from epsaudit.array_types import Floats
 from epsaudit.errors import AuditError, needs
-from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained
+from epsaudit.tools.training.dpsgd import DPSGDTrainer, ModelArray, Trained
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,7 +50,7 @@ class OpacusTrainer(DPSGDTrainer):
         return sum(one.numel() for one in self._example.parameters())
 
     def __call__(
-        self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
+        self, features: ModelArray, targets: ModelArray, rng: np.random.Generator, gradients: ModelArray | None = None
     ) -> Trained:
         """Train once and return all iterates. Rows of ``gradients`` are canaries that are gradients."""
         with needs("training"):
@@ -87,7 +87,7 @@ class OpacusTrainer(DPSGDTrainer):
                 iterates.append(_flatten(parameters))
         return Trained(np.array(iterates), self)
 
-    def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+    def losses(self, parameters: ModelArray, features: ModelArray, targets: ModelArray) -> Floats:
         """Return the loss of each record under these parameters, shape (n,)."""
         import torch
         from torch.func import functional_call
@@ -97,7 +97,7 @@ class OpacusTrainer(DPSGDTrainer):
             found = self._loss()(functional_call(self._example, self._named(parameters), (inputs,)), classes)
         return np.asarray(found.numpy(), float)
 
-    def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+    def gradients_at(self, parameters: ModelArray, features: ModelArray, targets: ModelArray) -> Floats:
         """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
         import torch
         from torch.func import functional_call, grad, vmap
@@ -121,7 +121,7 @@ class OpacusTrainer(DPSGDTrainer):
 
         return self.loss or cross_entropy
 
-    def _tensors(self, features: Array, targets: Array) -> tuple[Any, Any]:
+    def _tensors(self, features: ModelArray, targets: ModelArray) -> tuple[Any, Any]:
         """Return features and targets as tensors. Targets that are integers or booleans become 64-bit integers."""
         import torch
 
@@ -131,7 +131,7 @@ class OpacusTrainer(DPSGDTrainer):
             targets.astype(np.int64 if whole else np.float32)
         )
 
-    def _named(self, parameters: Array) -> dict[str, Any]:
+    def _named(self, parameters: ModelArray) -> dict[str, Any]:
         """Split a flat parameter vector into tensors and return them by parameter name."""
         import torch
 
@@ -148,6 +148,6 @@ def split_like(flat: Any, parameters: Sequence[Any]) -> Iterator[Any]:
         start += one.numel()
 
 
-def _flatten(parameters: list[Any]) -> Array:
+def _flatten(parameters: list[Any]) -> ModelArray:
     """Concatenate the values of all parameters into one flat array."""
     return np.concatenate([one.detach().numpy().reshape(-1) for one in parameters])
