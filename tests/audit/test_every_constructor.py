@@ -1,14 +1,17 @@
 """The audit of all constructors, on a small library with the names of OpenDP: two are wrong, one ends its process."""
 
 import json
+import time
 
 import pytest
 
 from epsaudit import AuditError
 from epsaudit.tools.cli import SURPRISED
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.maps.every_constructor import audit_constructors
+from epsaudit.tools.maps import every_constructor
+from epsaudit.tools.maps.every_constructor import _audit_constructor, _Restarted, audit_constructors
 from epsaudit.tools.maps.opendp_constructors import is_space
+from epsaudit.tools.maps.result import MapAudit
 
 LIBRARY = '''
 import os
@@ -152,3 +155,37 @@ def test_the_command_prints_a_table(library, capsys):
     assert "2 refuted" in said
     assert "no values are known for expr" in said
     assert "objects are refuted. t.make_sum(" in said
+
+
+def test_the_time_of_processes_that_have_ended_is_counted(library):
+    """The operating system counts the time of processes that have ended in steps of 10 ms."""
+    steps, asked = 0.05, _Restarted(None)
+    try:
+        before = asked.processor_time()
+        asked._served._process.kill()
+        asked._served._process.wait()
+        assert asked.processor_time() >= before - steps
+        assert asked.restart_if_ended()
+        assert asked.processor_time() >= before - steps + asked.ask("processor time")
+    finally:
+        asked.close()
+
+
+def test_an_object_that_uses_up_the_time_leaves_the_others_their_share(library, monkeypatch):
+    given = []
+
+    def audit_slowly(asked, name, pairs, seconds, *others):
+        given.append(seconds)
+        ends = time.process_time() + 0.3
+        while time.process_time() < ends:
+            pass
+        return MapAudit(name, "", "", 1)
+
+    monkeypatch.setattr(every_constructor, "audit_subject", audit_slowly)
+    asked = _Restarted(None)
+    try:
+        audited = _audit_constructor(asked, "t.make_sum", 0.4, 1_000, 0.999, 1)
+    finally:
+        asked.close()
+    assert audited.built == len(given) > 2
+    assert min(given) == pytest.approx(0.4 / len(given))

@@ -19,11 +19,13 @@ from epsaudit.claims import stated
 from epsaudit.tools.maps.domains import MAX_DRAWN_SIZE, draw_member
 from epsaudit.tools.maps.edits import draw_neighbour
 from epsaudit.tools.maps.metrics import DATASET_METRICS, TRIPLES, UndefinedDistanceError, input_distance, name_of
-from epsaudit.tools.maps.search import CachedMap, Failure, accepted, run_on, search
+from epsaudit.tools.maps.search import CachedMap, Deadline, Failure, accepted, run_on, search
 from epsaudit.tools.maps.subject import Adapter, read_subject
 
 MAX_TRIES = 4_000
 """Number of neighbours that are drawn to collect pairs at a distance."""
+CHOICE = 4
+"""[chosen] Number of pairs that are drawn for each one that is wanted, if time is limited, so that all sizes occur."""
 COST_RUNS = 40
 """Number of calls that show how long one takes."""
 EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -68,13 +70,21 @@ def from_wire(value: Any) -> Any:
     return value
 
 
-def draw_pairs(subject: Adapter, distance: int, number: int, seed: int) -> list[tuple[Any, Any]]:
-    """Return pairs of members at exactly a distance, of all sizes that were drawn but the largest."""
+def draw_pairs(
+    subject: Adapter, distance: int, number: int, seed: int, seconds: float = math.inf
+) -> list[tuple[Any, Any]]:
+    """Return pairs of members at exactly a distance, of all sizes that were drawn but the largest.
+
+    After ``seconds`` of processor time, drawing ends with `CHOICE` times as many pairs as are asked for.
+    """
     rng, target = random.Random(seed), distance_of(subject.input_metric, distance)
     is_sum = name_of(subject.input_metric) in (*DATASET_METRICS, "L1Distance")
     edits, steps = (distance, (1,)) if is_sum else (1, (distance,))
     found: dict[str, tuple[Any, Any]] = {}
+    ends = Deadline(seconds)
     for _ in range(MAX_TRIES):
+        if len(found) >= CHOICE * number and ends.has_passed():
+            break
         x = draw_member(subject.domain, rng)
         y = draw_neighbour(x, subject.domain, subject.input_metric, edits, rng, steps)
         if y is None:
@@ -130,7 +140,8 @@ def answer(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
         return ({kind: tuple(one) for kind, one in found.findings.items()}, *found[1:])
     if what == "pairs":
         try:
-            return draw_pairs(subject, request["distance"], request["number"], request["seed"])
+            limit = request.get("seconds", math.inf)
+            return draw_pairs(subject, request["distance"], request["number"], request["seed"], limit)
         except UndefinedDistanceError:
             return []
     if what == "cost":

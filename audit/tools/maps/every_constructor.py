@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -112,18 +114,18 @@ class _Restarted:
     def __init__(self, environment: str | None) -> None:
         self._environment = environment
         self._served = ServedSubject("opendp", environment)
-        self._before = 0.0  # processor time of the processes that have ended
 
     def ask(self, what: str, **request: Any) -> Any:
         """Return the answer to a request."""
         return self._served.ask(what, **request)
 
     def processor_time(self) -> float:
-        """Return the processor time of this process and of those of the library, as far as it is known, in seconds."""
-        try:
-            return self._before + float(self._served.ask("processor time")) + time.process_time()
-        except AuditError:
-            return self._before + time.process_time()
+        """Return the processor time of this process and of all processes of the library, in seconds."""
+        ended = os.times()  # of child processes that have ended
+        spent = time.process_time() + ended.children_user + ended.children_system
+        with contextlib.suppress(AuditError):  # the process has ended
+            spent += float(self._served.ask("processor time"))
+        return spent
 
     def restart_if_ended(self) -> bool:
         """Start the process anew if it has ended, and return whether it had."""
@@ -172,11 +174,11 @@ def _audit_constructor(
         started = library.processor_time()
         for place, label in enumerate(labels):
             left = share - (library.processor_time() - started)
-            if left <= 0.0 and place:
-                break
+            # at least an equal share, whatever the objects before have used
+            own = max(left / (len(labels) - place), share / len(labels))
             try:
                 library.ask("choose", label=label)
-                result = audit_subject(library, label, 10**6, left / (len(labels) - place), trials, confidence, seed)
+                result = audit_subject(library, label, 10**6, own, trials, confidence, seed)
             except AuditError as error:
                 reasons[str(error)] = None
                 if library.restart_if_ended():
