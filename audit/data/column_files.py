@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from epsaudit.errors import QUOTED, AuditError, clipped, needs
 
 ColumnArray = NDArray[Any]
+"""The values of one column, shape (rows,)."""
 Columns = dict[str, ColumnArray]
 NameMatrix = Callable[[Path, NDArray[Any]], Columns]
 """A function that names the columns of an .npy file without names; it raises `AuditError` for other shapes."""

@@ -28,9 +28,9 @@ from epsaudit.outputs.normal_form import Array, Items, Raised, kind_of, normalis
 WORD = re.compile(r"(?<![\w.)])-?\d+\.\d+(?:e[-+]?\d+)?(?![.\d])|(?<![\w.)\-])-\d+|\d+|[^\W\d_]+")
 """The words of a text: numbers with or without decimals, the parts of addresses and versions, and words of letters."""
 NUMBER_PATTERN = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
-"""A field that is a number."""
+"""Matches a field that is a number."""
 MOMENT_PATTERN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)
-"""A field that is a date, or a date and time, in the format of ISO 8601."""
+"""Matches a field that is a date, or a date and time, in the format of ISO 8601."""
 NUMBER_STARTS = frozenset("+-.0123456789")
 """The characters with which a number or a date begins."""
 NAMED_VALUES = re.compile(r"([^\W\d][\w.-]*)(?:=|:\s+)(\"[^\"]*\"|[^\s,;&|\"]+)")

@@ -61,11 +61,12 @@ def ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> Co
         1 to begin with the first seed, -1 to begin with the second.
     """
     function, *datasets = copy
+    copied = dataclasses.replace(mechanism, function=function)
     answers, states = dict[tuple[int, int], str](), dict[tuple[int, int], Any]()
     blocks, drew, globally = list[Any](), True, False
     for number in (0, 1)[::order]:
         for place, dataset in enumerate(datasets):
-            law: Any = dataclasses.replace(mechanism, function=function)(dataset)
+            law: Any = copied(dataset)
             rng, unused = stream(0, "same seeds", number, place), stream(0, "same seeds", number, place)
             if law.random_call_order:
                 advance_generator(unused)

@@ -42,6 +42,7 @@ NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 PROMISES = ("seeded", "single")
 """What a program may promise when it says hello: outputs follow from the seed; each run is a call of its own."""
 JSON_SCALARS = (int, float, str, bool, type(None))
+"""Types of JSON values that are outputs in normal form already."""
 LAST_WORDS, LAST_LINES, MAX_WORD = 300, 3, 40
 """[chosen] How much of standard error a message quotes, in characters and lines, and of a word of the command line."""
 FIRST_WORDS = 1 << 16

@@ -29,8 +29,8 @@ LEVEL = 1e-9
 LAGS = (1, 2, 3, 4, 8, 16, 64)
 """[chosen] Distances between the runs of a pair."""
 MAX_PAIRS_OF_RUNS = 2048
-"""[measured] The most pairs of runs in each half of a test. At the level of one test, this number shows that 1 run in
-50 repeats another."""
+"""[measured] Maximum number of pairs of runs in each half of a test. With this number, a test detects that 1 run in 50
+repeats another run."""
 MAX_NUMBERS, MAX_OBJECTS = 1 << 17, 1 << 13
 """[time] The most outputs that are tested, of numbers and of Python objects, at a microsecond each. Two halves of this
 many numbers show a drift of 2 %."""
@@ -118,7 +118,7 @@ def _numbers_for(outputs: Outputs) -> Floats:
 
 
 def _sides_of_the_median(values: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which numbers lie above the median, and which lie far from it: both about half of them."""
+    """Return which numbers lie above the median, and which lie far from it; each is true for about half of them."""
     middle = np.sort(values)[len(values) // 2]
     above = values >= middle
     if abs(np.mean(values > middle) - 0.5) < abs(np.mean(above) - 0.5):

@@ -27,6 +27,7 @@ from epsaudit.outputs.formatting import write_plain
 MAX_DEPTH = 8
 """[chosen] Levels of attributes that are followed; of what lies deeper only the type counts."""
 SCALAR_TYPES = (str, bytes, bool, int, float, complex, type(None))
+"""Types of values that are identified by their text, because they hold no other objects."""
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 

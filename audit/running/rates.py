@@ -24,6 +24,7 @@ from epsaudit.running.dependence import FRESH, LEVEL, checksums, log_tail
 from epsaudit.running.functions import FunctionMechanism
 
 FAILURE_TYPES = (Raised, TimedOut, type(None))
+"""Types of outputs in normal form that count as failed runs."""
 MAX_NUMBERS, MAX_OTHERS = 1 << 13, 1 << 8
 """[time] The most outputs of a block that are compared: numbers, and outputs of other kinds, a microsecond each."""
 STOPPED = "A function that keeps a budget, a count or a cache does so, and its runs say nothing of a release."

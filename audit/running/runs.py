@@ -241,7 +241,7 @@ class Runs:
         refuse_if_all_failed(self.mechanism.name, blocks, self.mechanism, self.spec.pairs[0].x)
 
     def rates(self, pair: int) -> Rates:
-        """Return how often the first training outputs of a pair show what later runs are compared with."""
+        """Return the rates of the marks in the first training outputs of a pair, with which later runs are compared."""
         return Rates.of(self._first[pair])
 
     def expect_training(self, most: int) -> None:
@@ -312,7 +312,8 @@ class Runs:
     def result_fields(self, pair: int, notes: Sequence[str]) -> dict[str, Any]:
         """Return the fields that the results of all audits on pairs of datasets have in common.
 
-        Notes on how runs were made are added to ``notes``, because training notes do not say what certification saw.
+        The field "notes" contains ``notes`` and the notes on how all runs so far were made, so this method is called
+        after the last run.
         """
         spec, chosen = self.spec, self.spec.pairs[pair]
         apart = [describe_distance(chosen, spec.claim.symbol)] if spec.mechanism.adjacency is None else []

@@ -28,7 +28,8 @@ from epsaudit.witnesses.events import Witness
 UNREAD = "differs between x and x' and is not read, so return it as a part of its own"
 COPIED = "the function changes its dataset: every run was given a copy"
 MAX_TRAINING_NUMBERS = 48_000_000
-"""[memory] Numbers of each side that training keeps: 384 MB, of arrays of 100,000 numbers 480 MB."""
+"""[memory] Maximum number of numbers in the training outputs that are kept of each dataset: 384 MB, or 480 MB if an
+output is an array of 100,000 numbers."""
 
 
 def changed(sides: OutputLaws) -> tuple[bool, bool]:

@@ -217,6 +217,10 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
 
 
 def _compared_versions() -> dict[str, str]:
-    """Return the versions of this process; of Python's, the first two numbers matter for code that is sent by value."""
+    """Return the versions that must agree between this process and a worker.
+
+    Of Python's version only the first two numbers are compared, because code that is sent by value runs in all
+    releases with the same two numbers.
+    """
     found = {name: provenance()[name] for name in COMPARED}
     return {**found, "python": ".".join(found["python"].split(".")[:2])}

@@ -147,7 +147,7 @@ def read_coordinates(outputs: Outputs, size: int) -> Floats:
 
 
 def _mark_missing(columns: Floats, numbers: Floats) -> Floats:
-    """Set the number of every output to NaN that holds no number at all, and return the numbers.
+    """Replace the number of every output that contains no number by NaN, and return the numbers.
 
     The result for one output must not depend on the other outputs of the block.
     """

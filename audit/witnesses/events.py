@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit import codec
 from epsaudit.array_types import Bools
 from epsaudit.bounds.counts import Counts
 from epsaudit.errors import AuditError
@@ -154,10 +155,10 @@ class Region:
         return "{" + (" or ".join(parts) or "never") + "}"
 
     def to_dict(self) -> dict[str, Any]:
-        intervals = []
-        for one in self.intervals:  # JSON has no infinity, and numpy's repr would be np.float64(inf)
-            ends = [float(end) if math.isfinite(end) else repr(float(end)) for end in (one.low, one.high)]
-            intervals.append([*ends, one.includes_low, one.includes_high])
+        intervals = [
+            codec.to_json([float(one.low), float(one.high), one.includes_low, one.includes_high])
+            for one in self.intervals
+        ]
         return {
             "kind": "Region",
             "feature": feature_to_dict(self.feature),
@@ -247,7 +248,7 @@ class Witness:
         return "; ".join(said)
 
     def __str__(self) -> str:
-        """Return the text of both events. Numbers are printed with so many digits that different numbers differ."""
+        """Return the text of both events, with enough digits to tell different numbers apart."""
         events = (self.guess_x, self.guess_x_prime)
         digits = find_distinguishing_digits(
             number for event in events if isinstance(event, Region) for number in event.numbers

@@ -33,7 +33,7 @@ each tell little, the means are 0.82, 1.69 and 2.64; 1.17, 1.79 and 2.76 with 10
 MIN_OPENED_TO_COMBINE = 40
 """[chosen] Smallest number of opened pairs from which a combination of scores is learnt."""
 N_ATTACK_FOLDS = 5
-"""[chosen] Number of folds. A combination is compared on pairs that it was not learnt from."""
+"""[chosen] Number of folds. A combination of scores is evaluated on pairs from which it was not learnt."""
 MAX_ATTACK_THRESHOLDS = 64
 """[time] Largest number of thresholds of a score whose bounds are predicted."""
 COMBINED_GAIN = 1.05

@@ -109,8 +109,9 @@ def certify_in_rounds(
 ) -> SequentialResult:
     """Bet in rounds until there is a reason to stop, and return the result.
 
-    What the checkpoint of the runs holds is not drawn again. ``deadline`` returns the moment of `time.perf_counter` at
-    which the audit stops, given the share done of the runs that a refutation is expected to take.
+    Runs that the checkpoint contains are not drawn again. ``deadline`` returns the time of `time.perf_counter` at which
+    the audit stops. Its argument is the number of runs so far, as a share of the runs that a refutation is expected to
+    take.
     """
     if (finished := runs.finished(SequentialResult.from_dict)) is not None:
         return finished

@@ -63,8 +63,8 @@ def draw_round(
 ) -> Iterator[ChunkResult]:
     """Draw the runs of one round on a pair and yield the results of its chunks in order.
 
-    There is an interim look after every run at first, and after every thousandth of all runs later. The caller closes
-    the generator when it has seen enough. Chunks in the checkpoint are not drawn again.
+    Interim looks follow every run at first. Later the number of runs between two looks is a thousandth of the runs so
+    far. The caller closes the generator to end the round early. Chunks in the checkpoint are not drawn again.
 
     Parameters
     ----------

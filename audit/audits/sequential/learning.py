@@ -149,6 +149,7 @@ class PlannedBet(StrategyBet):
 
 
 PlannedBets = tuple[PlannedBet, PlannedBet]
+"""The planned bets of the conservative and of the aggressive strategy."""
 
 
 @dataclass(frozen=True)

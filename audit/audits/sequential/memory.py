@@ -29,7 +29,7 @@ class PairMemory:
         The pair itself.
     learner : Learner
         What plans the next round from the outputs.
-    plans : (Plan, Plan)
+    plans : (PlannedBet, PlannedBet)
         The plans of both strategies for the next round.
     outputs : (list of arrays, list of arrays)
         Blocks of outputs on x and on x', in the order in which they were drawn.

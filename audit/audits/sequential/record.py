@@ -317,10 +317,12 @@ class SequentialResult(PairResult):
         for round_ in self.rounds:
             before += round_.explored
             accounts.open(round_.strategies)
-            for looks in zip(*(one.looks for one in round_.strategies), strict=True):
-                accounts.look(np.stack([look.outcomes for look in looks]))
+            # shape (looks, strategies, 3)
+            outcomes = np.stack([[look.outcomes for look in one.looks] for one in round_.strategies], axis=1)
+            for look, guesses in zip(round_.strategies[0].looks, outcomes, strict=True):
+                accounts.look(guesses)
                 if accounts.bound > path[-1][1]:
-                    path.append((before + int(looks[0].runs), accounts.bound))
+                    path.append((before + int(look.runs), accounts.bound))
             accounts.close(np.stack([one.counts.outcomes for one in round_.strategies]))
             before += round_.runs
         path.append((before, accounts.bound))

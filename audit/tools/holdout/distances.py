@@ -11,8 +11,9 @@ from epsaudit.tools.holdout.encoding import Encoded, EncodedRows
 from epsaudit.tools.holdout.neighbours import NEIGHBOURS, Neighbours, find_neighbours
 
 MAX_SEARCHED_DISTANCES = 20_000_000_000
-"""[time] Largest number of records times rows of the release among which neighbours are searched, half a minute of two
-cores. Of a larger release a random sample is searched, but exact copies are found in all of it."""
+"""[time] Maximum number of distances that are computed: records times rows of the release. They take half a minute on
+two cores. Only a random sample of a larger release is searched for neighbours; exact copies are searched in all of it.
+"""
 MAX_REFERENCE = 20_000
 """[time] Largest number of other records among which neighbours are searched for the local density."""
 SMOOTHING = 0.01

@@ -14,7 +14,7 @@ from epsaudit.array_types import Floats, Ints
 from epsaudit.tools.holdout.encoding import Encoded, EncodedRows
 
 MAX_MARGINAL_LEVELS = 32
-"""[memory] Number of bins or categories of a column that are told apart; all others are one."""
+"""[memory] Maximum number of bins or categories of a column. All further ones are merged into the last one."""
 TREE_WORK = 200_000_000
 """[time] Number of values that are read to compute the mutual information of all pairs of columns."""
 MAX_TREE_COLUMNS = 300

@@ -160,9 +160,10 @@ def _make_probe(
 
 
 def _probe_beside_others(optimiser: Optimiser, parts: int) -> Probe:
-    """Return a probe whose other examples have the gradients next to which the added examples are hidden least.
+    """Return a probe whose other examples have the gradients beside which the added examples are easiest to detect.
 
-    The candidates are gradients of norm 0, below, at and above the clipping norm, and batches with one huge gradient.
+    The candidates are batches whose other gradients have norm 0, or a norm below, at or above the clipping norm, and
+    batches with one huge gradient.
     """
     requirement = "noise hides an example beside any other gradients"
     make = functools.partial(_make_probe, optimiser, parts, "noise", requirement, HUGE_NORM * optimiser.full_direction)
