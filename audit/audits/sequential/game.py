@@ -195,9 +195,9 @@ class Game:
         for row, plan in enumerate(plans):
             looks = [one.at(row) for one in interim]
             seen = dataclasses.replace(looks[-1], events=plan.witness.events)
-            outcomes = tuple(Counts.of_outcomes(one.runs, one.correct, one.wrong) for one in looks)
+            outcomes = [Counts.of_outcomes(one.runs, one.correct, one.wrong) for one in looks]
             bet = (plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past)
-            strategies.append(StrategyRecord(*bet, seen, outcomes))
+            strategies.append(StrategyRecord(*bet, seen, tuple(outcomes)))
         pair = self.last.pair
         self.rounds.append(Round(str(pair), explored, tuple(strategies), digest((pair.x, pair.x_prime))))
 

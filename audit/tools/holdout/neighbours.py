@@ -62,7 +62,7 @@ def find_neighbours(
 
     Parameters
     ----------
-    records, reference : Part
+    records, reference : EncodedRows
         Records, and the rows among which their neighbours are searched, in the same encoding.
     is_number : bool array of shape (columns,)
         Whether each column contains numbers.
