@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
-
 from epsaudit.errors import AuditError
 from epsaudit.outputs.json_form import output_from_json, output_to_json
 from epsaudit.outputs.readings import Reading
@@ -101,7 +99,7 @@ def _encode_field(value: Any) -> Any:
         return feature_to_dict(value)
     if type(value) is tuple:
         return [_encode_field(part) for part in value]
-    return value if isinstance(value, float) and np.isfinite(value) else output_to_json(value)
+    return output_to_json(value)
 
 
 def _decode_field(value: Any) -> Any:

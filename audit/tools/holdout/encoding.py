@@ -58,7 +58,7 @@ class Encoded:
 
     Attributes
     ----------
-    records, release : Part
+    records, release : EncodedRows
         The distinct records of each.
     row_of : int array of shape (n_records,)
         The row of ``records`` that is equal to each pooled record.
