@@ -12,7 +12,7 @@ from typing import Any
 
 from epsaudit.errors import AuditError
 
-GROUP = "epsaudit.extensions"
+ENTRY_POINT_GROUP = "epsaudit.extensions"
 EXTENSIONS = {
     "exact_parameter": "the exact parameter of a claim for two output laws, None where it is not known",
     "load": "the results in a file, of every kind",
@@ -32,7 +32,7 @@ def find_extension(name: str) -> Any:
     True
     """
     assert name in EXTENSIONS
-    for point in entry_points(group=GROUP, name=name):
+    for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
         return point.load()
     return None
 

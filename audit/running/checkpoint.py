@@ -19,11 +19,11 @@ from typing import Any
 from epsaudit.errors import AuditError
 from epsaudit.running.streams import entropy
 
-APPLICATION, FORMAT = 0x65707361, 3
-"""[chosen] Marks of the file: that it is a checkpoint ("epsa"), and the version of its format."""
+APPLICATION_ID, FORMAT_VERSION = 0x65707361, 3
+"""[chosen] Numbers in the header of the file: one for checkpoints ("epsa" in ASCII), and the version of the format."""
 RECORDS = """CREATE TABLE records (
     audit TEXT, kind TEXT, key TEXT, data TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (audit, kind, key))"""
-FAILURES: dict[str | tuple[str, ...], str] = {
+FAILURE_MESSAGES: dict[str | tuple[str, ...], str] = {
     "SQLITE_BUSY": "The checkpoint {path} is in use by another audit; wait for it, or give another file.",
     "SQLITE_NOTADB": "{path} is not a checkpoint of this version; give another file.",
     # the second where a name of its table is not what was written
@@ -76,7 +76,7 @@ class Checkpoint:
             try:
                 self.seed, theirs = int(head["seed"]), dict(head["audits"])
             except (KeyError, TypeError, ValueError) as error:
-                raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=path)) from error
+                raise AuditError(FAILURE_MESSAGES["SQLITE_NOTADB"].format(path=path)) from error
             differences = [f"seed ({self.seed} there, {seed} here)"] if seed not in (None, self.seed) else []
             if list(theirs) != list(audits):
                 differences.append(f"mechanism ({_few(theirs)} there, {_few(audits)} here)")
@@ -130,12 +130,12 @@ class Checkpoint:
         run("BEGIN EXCLUSIVE")
         mark = [run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
         if mark == [0, 0] and run("SELECT 1 FROM sqlite_master").fetchone() is None:
-            run(f"PRAGMA application_id = {APPLICATION}")
-            run(f"PRAGMA user_version = {FORMAT}")
+            run(f"PRAGMA application_id = {APPLICATION_ID}")
+            run(f"PRAGMA user_version = {FORMAT_VERSION}")
             run(RECORDS)
             self.write("", "head", "", head)
-        elif mark != [APPLICATION, FORMAT]:
-            raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=self.path))
+        elif mark != [APPLICATION_ID, FORMAT_VERSION]:
+            raise AuditError(FAILURE_MESSAGES["SQLITE_NOTADB"].format(path=self.path))
         run("COMMIT")
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = NORMAL")  # after a power failure the last chunks may be missing; they are drawn again
@@ -149,7 +149,7 @@ class Checkpoint:
             yield
         except (sqlite3.Error, json.JSONDecodeError, RecursionError) as error:
             kind = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
-            said = next(said for name, said in FAILURES.items() if kind.startswith(name))
+            said = next(said for name, said in FAILURE_MESSAGES.items() if kind.startswith(name))
             raise AuditError(said.format(path=self.path, error=error)) from error
 
 

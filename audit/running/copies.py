@@ -45,7 +45,7 @@ from epsaudit.running.copying import apart, by_value
 from epsaudit.running.dependence import (
     FRESH,
     LEVEL,
-    MAX_NUMBERS,
+    MAX_TESTED_NUMBERS,
     MIN_REPEATS,
     Dependence,
     log_tail,
@@ -378,7 +378,7 @@ def _refuse_a_pool(outputs: Outputs, others: Outputs, name: str) -> None:
     """
     if outputs.dtype.kind != "f" or outputs.ndim != 1:
         return
-    values, counts = np.unique(outputs[np.isfinite(outputs)][:MAX_NUMBERS], return_counts=True)
+    values, counts = np.unique(outputs[np.isfinite(outputs)][:MAX_TESTED_NUMBERS], return_counts=True)
     repeated = values[counts > 1]
     repeated = repeated[np.frexp(repeated)[0] * 2.0**24 % 1.0 != 0.0]  # numbers of more than 24 bits
     if len(repeated) < MIN_REPEATS or 2 * np.isin(values, others).sum() > len(repeated):

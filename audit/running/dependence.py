@@ -31,9 +31,9 @@ LAGS = (1, 2, 3, 4, 8, 16, 64)
 MAX_PAIRS_OF_RUNS = 2048
 """[measured] Maximum number of pairs of runs in each half of a test. With this number, a test detects that 1 run in 50
 repeats another run."""
-MAX_NUMBERS, MAX_OBJECTS = 1 << 17, 1 << 13
-"""[time] The most outputs that are tested, of numbers and of Python objects, at a microsecond each. Two halves of this
-many numbers show a drift of 2 %."""
+MAX_TESTED_NUMBERS, MAX_TESTED_OBJECTS = 1 << 17, 1 << 13
+"""[time] Maximum number of outputs that are tested if they are numbers, and if they are Python objects, which take a
+microsecond each. Two halves of this number of numbers show a drift of 2 %."""
 MIN_REPEATS = 20
 """[measured] The number of long numbers, each seen twice, that show a pool of noise. 1,250 runs that draw from a pool
 of 2,000 numbers show 390, from a pool of 39,000 they show 20, and independent runs show none."""
@@ -82,7 +82,7 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     Dependence or None
         The least likely observation, if its probability is below the level.
     """
-    values = _numbers_for(outputs[: MAX_OBJECTS if outputs.dtype == object else MAX_NUMBERS])
+    values = _numbers_for(outputs[: MAX_TESTED_OBJECTS if outputs.dtype == object else MAX_TESTED_NUMBERS])
     size = len(values)
     if size < 8:
         return None

@@ -24,9 +24,9 @@ import numpy as np
 from epsaudit.errors import AuditError, is_own
 
 GENERATOR_TYPES = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
-MAX_DEPTH, MAX_SEARCHED_PARTS = 4, 64
-"""[chosen] How deep a function is searched for a generator (functions within functions), and how many parts of a
-container are searched."""
+MAX_SEARCH_DEPTH, MAX_SEARCHED_PARTS = 4, 64
+"""[chosen] Number of levels to which a function is searched for a generator (functions within functions), and number of
+parts of a container that are searched."""
 LOCK = threading.RLock()
 """The global generators belong to all threads: only one block of runs at a time may use them."""
 MT19937_BYTES = 2500
@@ -56,7 +56,7 @@ def carries_a_generator(function: Any, arguments: int) -> bool:
     for thing, depth in to_search:  # the list grows during the loop
         if is_generator(thing):
             return True
-        if depth == MAX_DEPTH or id(thing) in seen or inspect.ismodule(thing):
+        if depth == MAX_SEARCH_DEPTH or id(thing) in seen or inspect.ismodule(thing):
             continue
         seen[id(thing)] = thing
         to_search += zip(_parts_of(thing, arguments), itertools.repeat(depth + 1))

@@ -25,8 +25,9 @@ from epsaudit.running.functions import FunctionMechanism
 
 FAILURE_TYPES = (Raised, TimedOut, type(None))
 """Types of outputs in normal form that count as failed runs."""
-MAX_NUMBERS, MAX_OTHERS = 1 << 13, 1 << 8
-"""[time] The most outputs of a block that are compared: numbers, and outputs of other kinds, a microsecond each."""
+MAX_COMPARED_NUMBERS, MAX_COMPARED_OTHERS = 1 << 13, 1 << 8
+"""[time] Maximum number of outputs of a block that are compared if they are numbers, and if they are of another kind,
+which takes a microsecond each."""
 STOPPED = "A function that keeps a budget, a count or a cache does so, and its runs say nothing of a release."
 
 
@@ -152,6 +153,6 @@ class Rates:
 def _compared(outputs: Outputs, numbers: bool) -> NDArray[np.float64]:
     """Return one number for each of the first outputs: the number itself, or a checksum."""
     if numbers and outputs.dtype == np.float64 and outputs.ndim == 1:
-        return outputs[:MAX_NUMBERS]
-    some = outputs[: MAX_NUMBERS if numbers and outputs.dtype != object else MAX_OTHERS]
+        return outputs[:MAX_COMPARED_NUMBERS]
+    some = outputs[: MAX_COMPARED_NUMBERS if numbers and outputs.dtype != object else MAX_COMPARED_OTHERS]
     return numbers_of(some) if numbers else checksums(some)

@@ -31,7 +31,7 @@ NOISY = """
     import pytest
     from hypothesis import given, settings, strategies as st
     from epsaudit.tools.testing.terms import resolve_terms
-    from epsaudit.tools.testing.plugin import CURRENT_TEST, RUNS
+    from epsaudit.tools.testing.plugin import CURRENT_TEST, DEFAULT_RUNS
 
     def noisy(scale):
         def count(people, size, rng):
@@ -198,16 +198,16 @@ def test_positive_controls(suite):
 
 TERMS = """
     def test_default(request, privacy_audit):
-        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 3, {}, RUNS))
+        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 3, {}, DEFAULT_RUNS))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_marked(request, privacy_audit):
-        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 1, {}, RUNS))
+        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 1, {}, DEFAULT_RUNS))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_called(request, privacy_audit):
         given = {"runs": 700, "seconds": 2.0, "false_alarm": 1e-9}
-        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 1, given, RUNS))
+        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 1, given, DEFAULT_RUNS))
 """
 
 
@@ -225,7 +225,8 @@ TERMS = """
 def test_terms_come_from_the_call_the_marker_and_the_command_line(suite, options, terms):
     text = suite(TERMS, "-rP", *options).stdout.str()
     said = re.findall(
-        r"TERMS Terms\(runs=(\d+), seconds=([\w.]+), test_false_alarm=.*, false_alarm=([\d.e-]+), seed=(\d+)\)", text
+        r"TERMS CheckTerms\(runs=(\d+), seconds=([\w.]+), test_false_alarm=.*, false_alarm=([\d.e-]+), seed=(\d+)\)",
+        text,
     )
     found = [(int(runs), float(seconds), float(alarm)) for runs, seconds, alarm, _ in said]
     assert found == [(runs, seconds, pytest.approx(alarm)) for runs, seconds, alarm in terms]

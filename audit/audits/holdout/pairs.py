@@ -17,7 +17,7 @@ from epsaudit.audits.score_checks import number_values
 from epsaudit.errors import AuditError
 from epsaudit.running.streams import stream
 
-MATCHING_STREAM, OPENING_STREAM, COIN_STREAM = range(3)
+MATCHING_STREAM, OPENING_STREAM, PAIR_COIN_STREAM = range(3)
 """Numbers of the random streams of an audit with a holdout: the matching, the opened pairs, the coins."""
 OPENED_SHARE, OPENED_ALWAYS = 0.15, 20
 """[measured] Share of the pairs that are opened to learn the attack, beyond 20 pairs. Scores of forests, networks and
@@ -90,5 +90,5 @@ def match(train: int, holdout: int, seed: int, strata: Strata | None = None) -> 
     n_opened = number_opened(len(order))
     opened = np.zeros(len(order), bool)
     opened[stream(seed, "holdout", OPENING_STREAM).permutation(len(order))[:n_opened]] = True
-    coins = stream(seed, "holdout", COIN_STREAM).random(len(order)) < 0.5
+    coins = stream(seed, "holdout", PAIR_COIN_STREAM).random(len(order)) < 0.5
     return MatchedPairs(first[order], second[order], coins, opened)

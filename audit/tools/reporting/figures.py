@@ -60,7 +60,7 @@ MIN_DELTA = 1e-9
 CLAIMED: dict[str, Any] = {"color": BLUE, "linestyle": "--"}
 EXACT: dict[str, Any] = {"color": "black", "linestyle": ":", "label": "exact for the pair"}
 UPPER_END: dict[str, Any] = {"linestyle": "none", "marker": "$]$", "markersize": 7}
-EXCLUDED: dict[str, Any] = {"facecolor": "0.9", "edgecolor": "0.75", "hatch": "////", "linewidth": 0.0}
+EXCLUDED_STYLE: dict[str, Any] = {"facecolor": "0.9", "edgecolor": "0.75", "hatch": "////", "linewidth": 0.0}
 
 
 @contextmanager
@@ -272,7 +272,7 @@ def plot_trade_off(result: AuditResult, exact: Any = None) -> Figure:
     axes = figure.add_subplot()
     polygon = certified_polygon(result)
     excluded = f"excluded at {percent(result.confidence)}" if len(polygon) > 2 else "excluded: nothing but the trivial"
-    axes.fill(*np.vstack([polygon, [[1.0, 1.0]]]).T, label=excluded, **EXCLUDED)
+    axes.fill(*np.vstack([polygon, [[1.0, 1.0]]]).T, label=excluded, **EXCLUDED_STYLE)
     axes.plot(*polygon.T, color=VERMILION, linestyle="-", marker="o", markersize=3, label="passes at or below")
     errors = add_kinks(ERROR_GRID, result.claim)
     axes.plot(errors, 1.0 - result.claim.greatest(errors), label=f"claimed: {result.claim}", **CLAIMED)
@@ -313,7 +313,7 @@ def plot_privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
     floor = max(MIN_DELTA, min(claimed[claimed > 0.0], default=1.0) / 3) if in_logs else 0.0
     some, level = shown > floor, percent(result.confidence)
     if some.any():
-        axes.fill_between(epsilons, np.where(some, shown, floor), floor, label=f"excluded at {level}", **EXCLUDED)
+        axes.fill_between(epsilons, np.where(some, shown, floor), floor, label=f"excluded at {level}", **EXCLUDED_STYLE)
         axes.plot(epsilons[some], shown[some], color=VERMILION, linestyle="-", label="at least")
     else:
         axes.plot([], [], linestyle="none", label=f"nothing excluded at {level}")

@@ -26,7 +26,16 @@ from epsaudit.running.protocols import Mechanism
 from epsaudit.tools.reporting.github import error_line
 from epsaudit.tools.reporting.tables import WIDTH
 from epsaudit.tools.testing import frozen
-from epsaudit.tools.testing.plugin import ALARM, ANNOTATION, CERTIFIED, CURRENT_TEST, PROPERTY, RUNS, SECONDS, option
+from epsaudit.tools.testing.plugin import (
+    ALARM,
+    ANNOTATION,
+    CERTIFIED,
+    CURRENT_TEST,
+    DEFAULT_RUNS,
+    DEFAULT_SECONDS,
+    PROPERTY,
+    option,
+)
 
 if TYPE_CHECKING:
     from epsaudit.tools.maps import MapAudit
@@ -283,9 +292,11 @@ class PrivacyAudit:
             number = current.checks = current.checks + 1
             if hypothesis is not None and hypothesis.currently_in_test_context():  # equal examples are the same check
                 number = current.examples.setdefault(digest((mechanism, pairs, asked)), len(current.examples) + 1)
-            terms = resolve_terms(self._config, current.item, number, given, RUNS if test is None else test.runs)
+            terms = resolve_terms(
+                self._config, current.item, number, given, DEFAULT_RUNS if test is None else test.runs
+            )
             options = [f"--privacy-runs={terms.runs}", f"--privacy-false-alarm={terms.test_false_alarm!r}"]
-            options += [f"--privacy-seconds={terms.seconds:g}"] * (terms.seconds != SECONDS)
+            options += [f"--privacy-seconds={terms.seconds:g}"] * (terms.seconds != DEFAULT_SECONDS)
             options += [f"--privacy-seed={terms.salt}"] * bool(terms.salt)
             command = shlex.join(["pytest", name, *options])  # runs the test again with the same settings
             if test is None:

@@ -23,22 +23,24 @@ if TYPE_CHECKING:
     from epsaudit.results.result import Result
     from epsaudit.tools.testing.fixture import PrivacyAudit
 
-RUNS = 100_000
+DEFAULT_RUNS = 100_000
 """Default maximum number of runs of one check, which takes about a second for functions of numbers."""
-SECONDS = 60.0
+DEFAULT_SECONDS = 60.0
 """Default time limit of one check in seconds: 100,000 runs of 0.6 ms each, or 1,200 runs of 50 ms each."""
 FALSE_ALARM = 1e-6
 """Default false-alarm probability of a test. If all mechanisms are correct, a thousand such tests a day fail once in
 three years."""
 PROPERTY, ALARM, ANNOTATION = "privacy_audit", "privacy_audit_false_alarm", "privacy_audit_annotation"
-OPTIONS = {
-    "runs": f"maximum number of runs of a mechanism in one check (default {RUNS:,})",
-    "seconds": f"time limit of one check in seconds (default {SECONDS:g})",
+OPTION_HELP = {
+    "runs": f"maximum number of runs of a mechanism in one check (default {DEFAULT_RUNS:,})",
+    "seconds": f"time limit of one check in seconds (default {DEFAULT_SECONDS:g})",
     "false-alarm": f"maximum probability that a correct mechanism fails a test (default {FALSE_ALARM:g})",
     "seed": "number that changes the seed of every test, for a second opinion (default 0)",
 }
-FORMAT = "'github' prints an annotation (::error) for each failed check (default: github if GITHUB_ACTIONS is true)"
-REPORT = "write the results of all checks to FILE, for epsaudit report, verify, compare and reproduce"
+FORMAT_HELP = (
+    "'github' prints an annotation (::error) for each failed check (default: github if GITHUB_ACTIONS is true)"
+)
+REPORT_HELP = "write the results of all checks to FILE, for epsaudit report, verify, compare and reproduce"
 
 
 @dataclass
@@ -68,16 +70,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     All but the report can also be set in the ini file.
     """
     group = parser.getgroup("privacy", "privacy audits (epsaudit)")
-    for name, words in OPTIONS.items():
+    for name, words in OPTION_HELP.items():
         group.addoption(f"--privacy-{name}", default=None, metavar="N", help=words)
         parser.addini(f"privacy_{name.replace('-', '_')}", help=words)
-    group.addoption("--privacy-format", default=None, choices=("text", "github"), help=FORMAT)
-    group.addoption("--privacy-report", default=None, metavar="FILE", help=REPORT)
+    group.addoption("--privacy-format", default=None, choices=("text", "github"), help=FORMAT_HELP)
+    group.addoption("--privacy-report", default=None, metavar="FILE", help=REPORT_HELP)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Check the values of the options, and register the marker."""
-    for name in OPTIONS:
+    for name in OPTION_HELP:
         option(config, name)
     if (file := config.getoption("privacy_report")) and not hasattr(config, "workerinput"):
         from epsaudit.running.files import refuse_unwritable  # imported late because it is slow

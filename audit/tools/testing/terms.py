@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from epsaudit.errors import AuditError
-from epsaudit.tools.testing.plugin import FALSE_ALARM, SECONDS, check_setting, option
+from epsaudit.tools.testing.plugin import DEFAULT_SECONDS, FALSE_ALARM, check_setting, option
 
 MIN_FALSE_ALARM = 1e-15
 """Smallest false-alarm probability of one check. In floating point, 1 minus a smaller number is hardly different from
@@ -78,7 +78,7 @@ def resolve_terms(
     salt = int(option(config, "seed") or 0)
     return CheckTerms(
         int(said.get("runs") or option(config, "runs") or runs),
-        float(said.get("seconds") or option(config, "seconds") or SECONDS),
+        float(said.get("seconds") or option(config, "seconds") or DEFAULT_SECONDS),
         test_alarm,
         alarm,
         derive_seed(item.nodeid, number, salt),

@@ -45,7 +45,7 @@ ScoreFunction = Callable[[Any, Canaries], ArrayLike]
 """A function of a run's output and the canaries that returns one number per canary. A higher number means "more likely
 included"."""
 Iterates = Literal["last", "all"]
-COINS, RUNS, REFERENCE, LEARNT = range(4)
+CANARY_COIN_STREAM, TRAINING_RUN_STREAM, REFERENCE_MODEL_STREAM, LEARNT_CANARY_STREAM = range(4)
 """Numbers of the random streams of 'training' for the coins, the training runs, the reference model and `learnt`."""
 
 
@@ -234,10 +234,10 @@ def audit_training(
             begin(Plan(name, runs, least_runs=None))
         seed = entropy(seed) if file is None else file.seed
         if score == "reference":
-            training.learn_reference(stream(seed, "training", REFERENCE))
+            training.learn_reference(stream(seed, "training", REFERENCE_MODEL_STREAM))
         sizes = training.chunk_sizes(runs)
         coins_of = [
-            stream(seed, "training", COINS, number).random((size, len(canaries))) < 0.5
+            stream(seed, "training", CANARY_COIN_STREAM, number).random((size, len(canaries))) < 0.5
             for number, size in enumerate(sizes)
         ]
         kept = _read_stored_scores(file, name, coins_of)
@@ -251,10 +251,10 @@ def audit_training(
             elif found and time.monotonic() - started > limit:
                 break
             else:
-                part = coins, training.scores(coins, stream(seed, "training", RUNS, number))
+                part = coins, training.scores(coins, stream(seed, "training", TRAINING_RUN_STREAM, number))
                 if file is not None:
                     if not kept and not found and not isinstance(fit, DPSGDTrainer):
-                        again = training.scores(coins, stream(seed, "training", RUNS, number))
+                        again = training.scores(coins, stream(seed, "training", TRAINING_RUN_STREAM, number))
                         training.check_reproducible(part[1], again)
                     record = {"included": coins.astype(int).tolist(), "scores": part[1].tolist()}
                     file.write(name, "chunk", str(number), record)
@@ -312,7 +312,7 @@ def learnt(
     if not 1 <= whole_at_least(number, 1, "number of canaries") <= len(candidates):
         raise AuditError(f"number is {number}; it must be between 1 and the {len(candidates)} candidates.")
     training = _Training(fit, data, candidates, score, iterates)
-    rng = stream(entropy(seed), "training", LEARNT)
+    rng = stream(entropy(seed), "training", LEARNT_CANARY_STREAM)
     if score == "reference":
         training.learn_reference(rng)
     # each candidate is included in half of the runs
