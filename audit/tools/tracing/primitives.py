@@ -109,6 +109,12 @@ class Stated(NamedTuple):
     data."""
     after: Any = None
     """A function of the mechanism's answer and the recorded event that returns the answer to give instead, or None."""
+    written: Any = None
+    """For a mechanism that writes its answer into an object: a function that reads the answer, and one that writes an
+    answer."""
+    law_of_step: str | None = None
+    """The law of the noise, for upper bounds alone: the loss of a step that also samples is less than that of its
+    noise."""
 
 
 COMPILED_NORMS = ("opendp", "records")
@@ -203,7 +209,30 @@ def _read_opacus(optimizer: Any, _: Any) -> Stated:
     sums = [one.detach().double().flatten().tolist() for one in grads]
     clip, noise = optimizer.max_grad_norm, optimizer.noise_multiplier
     fixed = attributes_of(optimizer, "noise_multiplier", "max_grad_norm", "expected_batch_size")
-    return Stated(sums, {"sensitivity": clip, "scale": noise * clip}, fixed, "l2")
+    stated = Stated(sums, {"sensitivity": clip, "scale": noise * clip}, fixed, "l2")
+    owner = next(one for one in type(optimizer).__mro__ if "add_noise" in vars(one))
+    if owner.__name__ != "DPOptimizer":  # noise of another law, or in other processes
+        return stated
+
+    def read() -> NoisyGradients:
+        return NoisyGradients([_clone(one.grad) for one in optimizer.params])
+
+    def write(noisy: NoisyGradients) -> None:
+        for one, grad in zip(optimizer.params, noisy.gradients):  # noqa: B905  # strict since 3.10
+            one.grad = _clone(grad)
+
+    return stated._replace(written=(read, write), law_of_step="normal")
+
+
+class NoisyGradients:
+    """The answer of a step of Opacus: gradients that torch reads, so that their numbers are not followed."""
+
+    def __init__(self, gradients: list[Any]) -> None:
+        self.gradients = gradients
+
+
+def _clone(gradient: Any) -> Any:
+    return None if gradient is None else gradient.clone()
 
 
 def _read_smartnoise(owner: Any, values: Any) -> Stated:

@@ -169,13 +169,13 @@ class Recorder(Listener):
 
     def mechanism(self, name: str, make: Any, stated: primitives.Stated) -> Any:
         """Record a call of a mechanism as a whole, or the events that are given to a privacy accountant."""
-        *fields, after = stated
+        fields = stated.input, stated.states, stated.fixed, stated.norm
         if stated.norm == "event":
             return self.answer("event", name, make, *fields)
         number = len(self.events)
         self.repeats[number] = make
         answer = self.drawn("mechanism", name, make, *fields)
-        return after(without_noise(answer), self.events[number]) if after else answer
+        return stated.after(without_noise(answer), self.events[number]) if stated.after else answer
 
 
 def _nudged(answer: Any, by: float) -> Any:

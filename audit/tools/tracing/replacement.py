@@ -116,7 +116,11 @@ def mechanism_handler(library: str, method: str, read: Any) -> Handler:
         with paused():
             stated = read(arguments[0], next(iter((*arguments[1:], *keywords.values())), None))
         name = f"{library}'s {method if stated.norm == 'event' else type(arguments[0]).__name__}"
-        return recorder.mechanism(name, functools.partial(original, *arguments, **keywords), stated)
+        make = functools.partial(original, *arguments, **keywords)
+        if stated.written is None:
+            return recorder.mechanism(name, make, stated)
+        read_answer, write_answer = stated.written
+        return write_answer(recorder.mechanism(name, lambda: make() or read_answer(), stated))
 
     return handle
 

@@ -189,6 +189,20 @@ def verified(first: AlignmentRun, shift: Shift, run_prime: Runner, whole_path: b
     return Aligned(loss, shift)
 
 
+def require_same_run(first: AlignmentRun, second: AlignmentRun) -> None:
+    """Raise `Parted` unless a run with the draws of the recorded one has its path, its output and its laws of draws."""
+    require_same_path(first, second)
+    unmoved = Shift((0.0,) * len(first.draws), {})
+    for one, other in _events_to_match(first, second, whole_path=False):
+        if not _same_number(one, other, unmoved, first.draws):
+            raise Parted("a released number differs with the same noise")
+    laws = [(one.law.name, one.law.log_probability(one.outcome)) for one in first.choices]
+    laws_prime = [(one.law.name, one.law.log_probability(one.outcome)) for one in second.choices]
+    scales, scales_prime = ([one.scale for one in run.draws] for run in (first, second))
+    if laws != laws_prime or scales != scales_prime:
+        raise Parted("the law of a draw depends on the data")
+
+
 def _events_to_match(first: AlignmentRun, third: AlignmentRun, whole_path: bool) -> Any:
     kinds = (COMPARE, RELEASE, RETURN) if whole_path else (RELEASE, RETURN)
     mine, theirs = ([one for one in run.events if one.kind in kinds] for run in (first, third))
@@ -206,32 +220,49 @@ def _same_number(one: Event, other: Event, shift: Shift, draws: Sequence[Draw]) 
     return not stretched and equal_sums(sum(moved) + other.constant, one.constant, size, noise)
 
 
-def other_losses(first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun) -> float:
+def other_losses(
+    first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun, with_delta: bool = False
+) -> float:
     """Return the losses of discrete draws and of mechanisms that are private by themselves.
 
-    The loss is infinite if the numbers of draws or of mechanisms differ.
+    The loss is infinite if the numbers of draws or of mechanisms differ. Mechanisms that state a delta have an infinite
+    loss, unless `delta_of_steps` is added to what a bound leaves out (``with_delta``).
     """
     if len(first.choices) != len(other.choices) or len(first.steps) != len(other.steps):
         return math.inf
-    total = math.inf if concentrated_loss(first, other) else pure_loss_of_steps(first, other)
+    is_concentrated = concentrated_loss(first, other, with_delta)
+    total = math.inf if is_concentrated else pure_loss_of_steps(first, other, with_delta)
     for one, its in zip(first.choices, other.choices, strict=True):
         total += one.law.log_probability(one.outcome) - its.law.log_probability(its.outcome)
     return total
 
 
-def pure_loss_of_steps(first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun) -> float:
+def pure_loss_of_steps(
+    first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun, with_delta: bool = False
+) -> float:
     """Return the loss of mechanisms of libraries that state a pure loss."""
     both: Any = zip(first.steps, other.steps, strict=True)
-    return float(sum(one.loss_to(its) for one, its in both if not one.concentrated))
+    return float(sum(_loss_of_step(one, its, with_delta) for one, its in both if not one.concentrated))
 
 
-def concentrated_loss(first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun) -> float:
+def concentrated_loss(
+    first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun, with_delta: bool = False
+) -> float:
     """Return the sum of rho of mechanisms of libraries that state a loss in zCDP.
 
     It is infinite if other mechanisms or discrete draws have a loss besides, which is not added.
     """
     both: Any = zip(first.steps, other.steps, strict=True)
-    rho = float(sum(one.loss_to(its) for one, its in both if one.concentrated))
+    rho = float(sum(_loss_of_step(one, its, with_delta) for one, its in both if one.concentrated))
     choices: Any = zip(first.choices, other.choices, strict=True)
     same = all(one.law.log_probability(one.outcome) == its.law.log_probability(its.outcome) for one, its in choices)
-    return rho if not rho or (same and not pure_loss_of_steps(first, other)) else math.inf
+    return rho if not rho or (same and not pure_loss_of_steps(first, other, with_delta)) else math.inf
+
+
+def _loss_of_step(one: Any, other: Any, with_delta: bool) -> float:
+    return float(one.stated_to(other).amount if with_delta else one.loss_to(other))
+
+
+def delta_of_steps(first: AlignmentRun, other: AlignmentRun) -> float:
+    """Return the sum of what mechanisms of libraries leave out."""
+    return math.fsum(one.stated_to(its).delta for one, its in zip(first.steps, other.steps, strict=True))

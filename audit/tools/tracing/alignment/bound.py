@@ -46,6 +46,7 @@ from epsaudit.tools.tracing.alignment.matching import matched_epsilon
 from epsaudit.tools.tracing.alignment.paths import SAMPLED_RUNS, Side, require_enumerated_paths
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, runner
 from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample, upper_mean
+from epsaudit.tools.tracing.alignment.step_filter import SameAnswers, Spent, bound_of, budget_for, spent
 from epsaudit.tools.tracing.alignment.time_limit import TimeLimit
 from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds
 from epsaudit.tools.tracing.primitives import UNIFORM
@@ -316,6 +317,8 @@ class Plan:
     left_out: float
     """Share of training runs without an alignment."""
     epsilon: float
+    budget: Spent | None = None
+    """What mechanisms of libraries may spend, if the strategy repeats their answers."""
 
 
 @dataclass(frozen=True)
@@ -395,6 +398,9 @@ class PairBound:
         plan = first = self._trained([AllKept(), AllKept()])
         if plan.left_out or not self._within(_in_parameter(self.claim, plan.epsilon)):
             plan = min(plan, self._trained([ByOutput(), ByOutput()]), key=lambda one: (one.left_out, one.epsilon))
+        of_steps = self._plan_of_steps()
+        if of_steps is not None:
+            plan = min(plan, of_steps, key=lambda one: (one.left_out, self._promised(one)))
         if plan.epsilon < math.inf:
             return Sampling(plan, certain, frozenset(self.known_exceptions))
         return certain if certain is not None else self._without_bound(first.samples)
@@ -501,6 +507,34 @@ class PairBound:
             samples.append(sample(strategy, side.run, other.run, seeds))
         return Plan(strategies, samples, *self._planned(samples))
 
+    def _plan_of_steps(self) -> Plan | None:
+        """Return the plan that repeats the answers of mechanisms of libraries, or None if most runs do not allow it."""
+        n, found = min(TRAINING_RUNS, max(1, self.runs // 5)), list[Spent]()
+        seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + n)
+        for side, other in self.directions:
+            for seed in seeds:
+                with contextlib.suppress(Parted):
+                    run = side.run(AlignmentRun(seed))
+                    if not run.steps:
+                        return None
+                    found.append(spent(run, other.run))
+        left_out = 1.0 - len(found) / (2 * n)
+        if left_out > MAX_LEFT_OUT:
+            return None
+        strategy = SameAnswers(budget_for(self.claim, found, self._least_left_out(left_out)))
+        samples = [sample(strategy, side.run, other.run, seeds) for side, other in self.directions]
+        return Plan([strategy] * 2, samples, left_out, 0.0, strategy.budget)
+
+    def _promised(self, plan: Plan) -> float:
+        """Return the bound that a plan promises."""
+        if plan.budget is None:
+            return _in_parameter(self.claim, plan.epsilon)
+        return bound_of(self.claim, plan.budget, self._least_left_out(plan.left_out))[0]
+
+    def _least_left_out(self, share: float) -> float:
+        """Return what fresh runs would show to be left out if this share of them had no alignment."""
+        return upper_mean(np.full(self.runs, share), self.alpha / 2.0)
+
     def _sampled(self, plan: Plan, losses: Sequence[Sequence[float]]) -> UpperBound:
         """Return the bound that fresh runs certify with the strategy that training runs chose."""
         epsilon = plan.epsilon
@@ -508,6 +542,11 @@ class PairBound:
         delta = max(deltas)
         if delta > MAX_LEFT_OUT:
             return self._without_bound(plan.samples)
+        if plan.budget is not None:
+            value, delta = bound_of(self.claim, plan.budget, delta)
+            if value == math.inf:
+                return self._none("the mechanisms that are called state no loss in this claim's parameter at its delta")
+            return self._result(value, delta, runs=self.runs)
         if isinstance(self.claim, ApproxDP):
             if delta > self.claim.delta:
                 reason = (

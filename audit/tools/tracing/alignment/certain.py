@@ -21,6 +21,7 @@ from epsaudit.tools.tracing.alignment.aligned import (
     NO_SHIFT,
     ByOutput,
     concentrated_loss,
+    delta_of_steps,
     other_losses,
     require_same_path,
     signature,
@@ -64,6 +65,8 @@ class PathLoss:
     path: PathRun | None = None
     amounts: tuple[float, ...] = ()
     """The shift of every draw of the path."""
+    delta: float = 0.0
+    """What mechanisms of libraries leave out on the path."""
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,8 @@ def path_losses(side: Side, side_prime: Side, equal: bool = False) -> list[PathL
             shift = stretch_or_shift(path.events, second.events, path.draws, second.draws, known, equal)
             if shift is None:
                 raise Parted(NO_SHIFT)
-            found.append(
-                _loss_of(path, shift, second.draws, other_losses(path, second), concentrated_loss(path, second))
-            )
+            of_steps = other_losses(path, second, True), concentrated_loss(path, second, True)
+            found.append(_loss_of(path, shift, second.draws, *of_steps, delta=delta_of_steps(path, second)))
         except Parted:
             found.append(PathLoss(math.inf, path.largest_probability, None, path))
     if any(map(is_unaligned, found)):
@@ -200,10 +202,15 @@ def _cost(losses: Sequence[PathLoss]) -> tuple[float, float]:
 
 
 def _loss_of(
-    path: PathRun, shift: Shift, draws_prime: Sequence[Draw], others: float, concentrated: float = 0.0
+    path: PathRun,
+    shift: Shift,
+    draws_prime: Sequence[Draw],
+    others: float,
+    concentrated: float = 0.0,
+    delta: float = 0.0,
 ) -> PathLoss:
     found = loss_of_path(shift, path.draws, draws_prime, others, concentrated)
-    return replace(found, probability=path.largest_probability, path=path)
+    return replace(found, probability=path.largest_probability, path=path, delta=delta)
 
 
 def loss_of_path(
@@ -289,7 +296,21 @@ def combined(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:
     """Return the value of the claim's parameter that follows from the losses of all paths of one direction, and delta.
 
     See the theorem of docs/explanation/theory.md for the three cases: equal shifts, adaptive shifts, and pure losses.
+    What mechanisms of libraries leave out is added to delta, or is taken from the claim's delta (Theorem 18).
     """
+    of_steps = max((one.delta for one in losses), default=0.0)
+    if not of_steps:
+        return _without_steps(claim, losses)
+    if not isinstance(claim, ApproxDP):
+        value, delta = _without_steps(claim, losses)
+        return value, min(1.0, delta + of_steps)
+    if of_steps > claim.delta:
+        return math.inf, 1.0
+    return _without_steps(ApproxDP(claim.epsilon, claim.delta - of_steps), losses)
+
+
+def _without_steps(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:
+    """Return what `combined` returns for mechanisms of libraries that leave nothing out."""
     aligned = [one for one in losses if not is_unaligned(one)]
     delta = min(1.0, math.fsum(one.probability for one in losses if one not in aligned))
     if not aligned or delta >= 1.0:

@@ -136,28 +136,48 @@ KNOWN_CLASSES: dict[str, Callable[[str, Any, Any], Additive | Selected | None]] 
 """Classes of diffprivlib whose law is known."""
 
 
+class Loss(NamedTuple):
+    """What a mechanism states for two inputs."""
+
+    amount: float
+    """The largest log ratio of the probabilities of an answer, or rho of zCDP."""
+    delta: float = 0.0
+    """Probability that the loss leaves out."""
+
+
+UNKNOWN = Loss(math.inf, 1.0)
+
+
 class Step(NamedTuple):
     """A call of a mechanism that is private by itself: its input, and its loss for inputs at a distance."""
 
     name: str
     numbers: tuple[Any, ...]
     """The input."""
-    distance: Callable[[Sequence[Any], Sequence[Any]], float]
-    loss: Callable[[float], float]
+    distance: Callable[[Sequence[Any], Sequence[Any]], Any]
+    """The distance of two inputs: a number, or a tuple of numbers."""
+    loss: Callable[[Any], Loss]
+    """What the mechanism states for inputs at a distance."""
     key: Any
     """What the mechanism states, which must not depend on the data."""
     answer: Any = None
     concentrated: bool = False
     """Whether the loss is rho of zCDP, and not the largest log ratio of the probabilities of an answer."""
 
-    def loss_to(self, other: Step) -> float:
-        """Return the loss for this input and another one; infinite if it is unknown."""
+    def stated_to(self, other: Step) -> Loss:
+        """Return what is stated for this input and another one; `UNKNOWN` if nothing is."""
         if self.key != other.key:
-            return math.inf
+            return UNKNOWN
         moved = self.distance(self.numbers, other.numbers)
-        if not moved < math.inf:  # also if it is NaN
-            return math.inf
-        return 0.0 if moved == 0.0 else self.loss(moved)
+        moves = moved if isinstance(moved, tuple) else (moved,)
+        if not all(one < math.inf for one in moves):  # also if one is NaN
+            return UNKNOWN
+        return self.loss(moved) if any(moves) else Loss(0.0)
+
+    def loss_to(self, other: Step) -> float:
+        """Return the loss for this input and another one; infinite if it is unknown, or if it leaves something out."""
+        amount, delta = self.stated_to(other)
+        return math.inf if delta else amount
 
 
 class UnknownLossError(Exception):
@@ -174,15 +194,33 @@ def step_of(name: str, make: Any, stated: Any) -> Step:
     numbers = _flat(name, stated.input)
     if states.get("law") == "laplace" and states.get("scale"):
         scale = float(states["scale"])
-        return Step(name, numbers, _sum_of_moves, lambda moved: moved / scale, key)
-    if states.get("law") == "normal" and states.get("scale"):  # rho = |u - u'|^2 / (2 sigma^2)
-        sigma = float(states["scale"])
-        return Step(name, numbers, _length_of_moves, lambda moved: 0.5 * (moved / sigma) ** 2, key, None, True)
-    if distance is None or not (states.get("epsilon") and states.get("sensitivity")) or states.get("delta"):
+        return Step(name, numbers, _sum_of_moves, lambda moved: Loss(moved / scale), key)
+    if "normal" in (states.get("law"), stated.law_of_step) and states.get("scale"):
+        return _normal_step(name, numbers, float(states["scale"]), key)
+    if distance is None or not (states.get("epsilon") and states.get("sensitivity")):
         raise UnknownLossError(f"{name} does not state a loss for inputs that move")
-    epsilon, sensitivity = float(states["epsilon"]), float(states["sensitivity"])
-    # a mechanism may round its input, so that the loss need not be smaller for a smaller distance
-    return Step(name, numbers, distance, lambda moved: epsilon * math.ceil(moved / sensitivity - ROUNDING), key)
+    epsilon, delta = float(states["epsilon"]), float(states.get("delta", 0.0))
+    sensitivity = float(states["sensitivity"])
+
+    def loss(moved: float) -> Loss:
+        # a mechanism may round its input, so that the loss need not be smaller for a smaller distance
+        times = math.ceil(moved / sensitivity - ROUNDING)
+        return Loss(times * epsilon, delta and _delta_of_group(epsilon, delta, times))
+
+    return Step(name, numbers, distance, loss, key)
+
+
+def _delta_of_group(epsilon: float, delta: float, times: int) -> float:
+    """Return the delta of (epsilon, delta)-DP for inputs that are several steps apart: delta (1 + e^epsilon + ...)."""
+    try:
+        return min(1.0, delta * math.expm1(times * epsilon) / math.expm1(epsilon))
+    except OverflowError:
+        return 1.0
+
+
+def _normal_step(name: str, numbers: tuple[float, ...], sigma: float, key: Any) -> Step:
+    """Return numbers with normal noise of a known scale as a step, with rho = |u - u'|^2 / (2 sigma^2)."""
+    return Step(name, numbers, _length_of_moves, lambda moved: Loss(0.5 * (moved / sigma) ** 2), key, None, True)
 
 
 def _flat(name: str, value: Any) -> tuple[float, ...]:
@@ -195,25 +233,40 @@ def _flat(name: str, value: Any) -> tuple[float, ...]:
 def _opendp_step(name: str, measurement: Any, value: Any) -> Step:
     """Return a measurement of OpenDP as a step, whose map gives the loss for inputs at a distance."""
     metric, measure = (str(getattr(measurement, one, "")) for one in ("input_metric", "output_measure"))
-    concentrated = measure.startswith("ZeroConcentratedDivergence")
-    if not concentrated and not measure.startswith("MaxDivergence"):
+    inner = measure[len(APPROXIMATE) : -1] if measure.startswith(APPROXIMATE) else measure
+    concentrated = inner.startswith("ZeroConcentratedDivergence")
+    if not concentrated and not inner.startswith("MaxDivergence"):
         raise UnknownLossError(f"losses of {measure or 'an unknown measure'} are not added up")
-    distance = next((one for start, one in OPENDP_DISTANCES.items() if metric.startswith(start)), None)
-    if distance is None:
+    start = next((start for start in OPENDP_DISTANCES if metric.startswith(start)), None)
+    if start is None:
         raise UnknownLossError(f"distances of {metric or 'an unknown metric'} are not computed")
     numbers = tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (value,)
-    key = str(measurement), _mapped(measurement, 1.0)
-    return Step(name, numbers, distance, functools.partial(_mapped, measurement), key, None, concentrated)
+    stated = _mapped(measurement, (1.0, 1.0, 1.0) if start in KEYED_DISTANCES else 1.0)
+    if stated == UNKNOWN:
+        raise UnknownLossError(f"the map of {name} gives no loss for inputs at distance 1")
+    loss = functools.partial(_mapped, measurement)
+    return Step(name, numbers, OPENDP_DISTANCES[start], loss, (str(measurement), stated), None, concentrated)
 
 
-def _mapped(measurement: Any, moved: float) -> float:
-    """Return the loss that a measurement's map gives; it may want a whole number or a float."""
-    for distance in ([int(moved)] if moved == int(moved) else []) + [float(moved)]:
+APPROXIMATE = "Approximate("
+"""Beginning of the measures of OpenDP whose map gives a loss and a delta."""
+
+
+def _mapped(measurement: Any, moved: Any) -> Loss:
+    """Return the loss that a measurement's map gives; it may want whole numbers or floats."""
+    for kind in (int, float):
+        parts = moved if isinstance(moved, tuple) else (moved,)
+        if kind is int and any(one != int(one) for one in parts):
+            continue
+        # the first of several numbers is that of components that differ
+        converted = tuple(kind(one) if place or len(parts) == 1 else int(one) for place, one in enumerate(parts))
         try:
-            return float(measurement.map(distance))
+            given = measurement.map(converted if isinstance(moved, tuple) else converted[0])
+            amount, delta = given if isinstance(given, tuple) else (given, 0.0)
+            return Loss(float(amount), float(delta))
         except Exception:
             continue
-    return math.inf
+    return UNKNOWN
 
 
 def _moves(numbers: Sequence[Any], others: Sequence[Any]) -> list[float]:
@@ -243,9 +296,24 @@ def _is_other(values: Sequence[Any], others: Sequence[Any]) -> float:
     return float(tuple(values) != tuple(others))
 
 
+def _keyed_moves(numbers: Sequence[Any], others: Sequence[Any], norm: Callable[..., float]) -> tuple[float, ...]:
+    """Return the number of keys whose values differ, the norm of the differences, and the largest difference."""
+    x, y = numbers[0], others[0]
+    if not (isinstance(x, dict) and isinstance(y, dict)):
+        return (math.inf,)
+    moves = [abs(float(x.get(name, 0)) - float(y.get(name, 0))) for name in {**x, **y}]
+    return float(sum(one != 0.0 for one in moves)), norm(moves), max(moves, default=0.0)
+
+
 DISTANCES = {"l1": _sum_of_moves, "l2": _length_of_moves, "linf": _largest_move}
 """Distances by the norm that a mechanism states."""
-OPENDP_DISTANCES = {
+KEYED_DISTANCES = {
+    "L01InfDistance": functools.partial(_keyed_moves, norm=math.fsum),
+    "L02InfDistance": functools.partial(_keyed_moves, norm=lambda moves: math.hypot(*moves)),
+}
+"""Distances of dictionaries, where an absent value is 0."""
+OPENDP_DISTANCES: dict[str, Callable[[Sequence[Any], Sequence[Any]], Any]] = {
+    **KEYED_DISTANCES,
     "AbsoluteDistance": _sum_of_moves,
     "L1Distance": _sum_of_moves,
     "L2Distance": _length_of_moves,

@@ -78,5 +78,5 @@ def divergence(one: float, other: float) -> float:
 
 def excess(losses: Floats, epsilon: float) -> Floats:
     """Return 1 - e^(epsilon - loss) where it is positive, else 0; 1 for an infinite loss."""
-    with np.errstate(over="ignore"):
-        return np.maximum(0.0, -np.expm1(epsilon - losses))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(losses == math.inf, 1.0, np.maximum(0.0, -np.expm1(epsilon - losses)))
