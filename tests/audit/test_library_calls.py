@@ -14,7 +14,7 @@ import pytest
 from epsaudit import ZCDP, ApproxDP, GaussianDP, PureDP, RenyiDP, bound_above
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.tools.tracing.alignment.aligned import concentrated_loss
-from epsaudit.tools.tracing.alignment.library_calls import Step
+from epsaudit.tools.tracing.alignment.library_calls import Loss, Step
 from epsaudit.tools.tracing.declaration import mechanism
 from epsaudit.tools.tracing.primitives import Stated
 from epsaudit.tools.tracing.replacement import wrap_function
@@ -221,8 +221,8 @@ def test_a_mechanism_that_states_its_loss_is_one_step(libraries):
 
 
 def test_answers_are_kept_and_compared(libraries):
-    """The threshold moves against the answer, so that no alignment keeps the comparison; else the bound is certain."""
-    assert upper(lambda d: Staircase().randomise(len(d)) > len(d)).upper_bound == math.inf
+    """A threshold that moves against the answer changes 39 % of the comparisons; otherwise the bound is certain."""
+    assert upper(lambda d: Staircase().randomise(len(d)) > len(d)).delta > 0.385
     found = upper(lambda d: Staircase().randomise(len(d)) > 3)
     assert found.certain
     assert found.upper_bound == pytest.approx(1.0)
@@ -381,7 +381,7 @@ def test_losses_in_zcdp_are_not_added_to_other_losses():
     """A pure loss beside rho would be left out of the sum of rho."""
 
     def step(epsilon, concentrated):
-        return Step("noise", (0.0,), lambda *_: 1.0, lambda moved: epsilon * moved, "key", None, concentrated)
+        return Step("noise", (0.0,), lambda *_: 1.0, lambda moved: Loss(epsilon * moved), "key", None, concentrated)
 
     def run(*steps):
         return types.SimpleNamespace(steps=steps, choices=())
