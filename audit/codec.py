@@ -135,7 +135,7 @@ def check_schema(data: Any, name: str, where: str = "") -> None:
 
     The message starts with ``where`` and names the field that is wrong.
 
-    >>> check({"kind": "PureDP", "epsilon": "high"}, "claim", "mine.json: ")
+    >>> check_schema({"kind": "PureDP", "epsilon": "high"}, "claim", "mine.json: ")
     Traceback (most recent call last):
         ...
     epsaudit.errors.AuditError: mine.json: epsilon is 'high'; it must be number.

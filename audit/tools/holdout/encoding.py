@@ -79,7 +79,7 @@ def encode_tables(records: Table, release: Table) -> Encoded:
     """Encode pooled records and a release, whose columns are the same.
 
     >>> records = Table(("age",), (None,), np.array([[30.0], [20.0], [30.0]]))
-    >>> found = encode(records, Table(("age",), (None,), np.array([[30.0], [40.0]])))
+    >>> found = encode_tables(records, Table(("age",), (None,), np.array([[30.0], [40.0]])))
     >>> found.records.counts, found.row_of, found.copies
     (array([1., 2.]), array([1, 0, 1]), array([0., 1.]))
     """
