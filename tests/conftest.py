@@ -27,10 +27,14 @@ settings.load_profile("daily")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Forget what a test imported from a temporary folder: the next may have another ``mine.py``."""
-    paths, modules = list(sys.path), set(sys.modules)
+    """Forget what a test imported from a temporary folder, and restore the recursion limit.
+
+    The next test may have another ``mine.py``, and mypy raises the limit, so that JSON is nested too deeply only later.
+    """
+    paths, modules, limit = list(sys.path), set(sys.modules), sys.getrecursionlimit()
     result = yield
     sys.path[:] = paths
+    sys.setrecursionlimit(limit)
     for name in set(sys.modules) - modules:
         if "/pytest-of-" in (getattr(sys.modules[name], "__file__", None) or ""):
             del sys.modules[name]

@@ -48,3 +48,47 @@ def test_no_package_imports_upwards_and_no_tool_imports_another():
             bad = {one for one in used if one == "experiments" or (one.startswith("tools.") and not front_end)}
         wrong += [f"{name} imports {one}" for one in sorted(bad)]
     assert wrong == []
+
+
+SEVERAL = {
+    "all__",  # `__all__` without its leading underscores
+    "main",  # the entry point of a script
+    "Table",  # public in both places: the description of a table for a hunt, and the records of an audit with a holdout
+}
+"""Names that several modules of `audit/` may define."""
+
+
+def defined(tree):
+    """Yield every name that a module defines at its top level, without leading underscores."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield node.name.lstrip("_")
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [one for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+            yield from (one.id.lstrip("_") for one in names if isinstance(one.ctx, ast.Store))
+
+
+def shared_names(sources):
+    """Return the names that several sources define, with the names of those sources."""
+    owners = {}
+    for name, source in sources.items():
+        for one in {*defined(ast.parse(source))} - {"", *SEVERAL}:
+            owners.setdefault(one, []).append(name)
+    return {one: found for one, found in owners.items() if len(found) > 1}
+
+
+def test_a_name_stands_for_one_thing():
+    # maps and traces still have names of their own kind for events, findings, ...
+    left_out = {ROOT / "audit/tools/maps", ROOT / "audit/tools/tracing"}
+    paths = [path for path in sorted((ROOT / "audit").rglob("*.py")) if not left_out & {*path.parents}]
+    assert shared_names({str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}) == {}
+
+
+def test_names_that_two_modules_define_are_found():
+    first = "MOST, LEAST = 1, 2\nKnown: int = 3\ndef main(): ...\nclass _Part:\n    MOST = 4\n"
+    second = "MOST = 5\nlimits[LEAST] = 6\nfrom first import Known\ndef main(): ...\nPart = tuple[int, ...]\n"
+    assert shared_names({"first": first, "second": second}) == {
+        "MOST": ["first", "second"],
+        "Part": ["first", "second"],
+    }

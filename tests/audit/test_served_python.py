@@ -110,7 +110,7 @@ def served_modules(start):
 
 TRACING_MODULES = {
     "child", "listening", "noise", "primitives", "recorder", "replacement", "replay", "runs",
-    "alignment/checks", "alignment/discrete", "alignment/library_calls", "alignment/noise_laws",
+    "alignment/checks", "alignment/discrete", "alignment/generators", "alignment/library_calls", "alignment/noise_laws",
     "alignment/recorded_pair", "alignment/run", "alignment/tracked",
 }  # fmt: skip
 MAP_MODULES = {
