@@ -321,6 +321,67 @@ def test_steps_of_opacus_without_a_bound(opacus, how):
     assert upper(lambda d, rng: trained(d, rng, **how), ZCDP(3 / 8)).upper_bound == math.inf
 
 
+@mechanism(input="number", sensitivity=1.0, epsilon=1.0)
+def always_the_same_noise(number):
+    return number + random.Random(5).gauss(0.0, 1.0)
+
+
+@mechanism(input="number", sensitivity=1.0, epsilon=1.0, fixed=("seed",))
+def noise_of_a_seed(number, seed):
+    return number + random.Random(seed).gauss(0.0, 1.0)
+
+
+def releases_the_seed(d, rng):
+    seed = int(rng.integers(2**31))
+    return [seed, noise_of_a_seed(d, seed)]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda d, rng: always_the_same_noise(d), "its generator has a fixed seed"),
+        (releases_the_seed, "an earlier draw, or a fixed number, is its seed"),
+    ],
+)
+def test_mechanisms_without_noise_of_their_own_have_no_bound(function, said):
+    found = upper(function, PureDP(1.0))
+    assert found.upper_bound == math.inf
+    assert said in found.reason
+
+
+class Tensor(Gradient):
+    """A tensor that is filled in place."""
+
+    data = property(lambda self: self)
+
+    def uniform_(self, low=0.0, high=1.0):
+        self[:] = [random.uniform(low, high) for _ in range(self.size)]
+        return self
+
+    def copy_(self, other):
+        self[:] = other
+        return self
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    module = types.ModuleType("torch")
+    module.Tensor = Tensor
+    monkeypatch.setitem(sys.modules, "torch", module)
+
+
+def initialised(d, rng, size=lambda d: 2, high=lambda d: 1.0):
+    weights = np.zeros(size(d)).view(Tensor)
+    weights.uniform_(0.0, high(d))
+    return [math.exp(float(Noise().release(d))), float(weights[0])]
+
+
+def test_tensors_that_are_filled_are_draws_of_one_law(torch):
+    assert upper(initialised, ZCDP(0.125)).upper_bound == pytest.approx(0.125, rel=1e-5)
+    for how in ({"size": lambda d: 1 + d}, {"high": lambda d: 1.0 + d}):
+        assert upper(lambda d, rng, how=how: initialised(d, rng, **how), ZCDP(0.125)).upper_bound == math.inf
+
+
 class Measurement:
     """What a measurement of OpenDP is to its callers."""
 

@@ -78,8 +78,9 @@ def sampler_handler(name: str, law: str, argument_names: str) -> Handler:
         fills_tensor, ignored = name.endswith("_"), ("out", "self", "key", "random_state")
         fixed = {key: value for key, value in named.items() if value is not None and key not in ignored}
         kind = "sample" if law in (primitives.SAMPLED, primitives.UNIFORM) else "draw"
-        fills = fills_tensor or named.get("out") is not None
-        states = {"law": law, **({"filled": True} if fills else {})}
+        states: dict[str, Any] = {"law": law}
+        if fills_tensor or named.get("out") is not None:
+            states["filled"] = list(arguments[0].shape) if fills_tensor else None
         answer = recorder.drawn(kind, name, (lambda: make().clone()) if fills_tensor else make, centre, states, fixed)
         return arguments[0].data.copy_(answer) if fills_tensor else answer
 

@@ -19,7 +19,15 @@ from epsaudit import serve
 from epsaudit.tools.tracing.alignment.discrete import discrete_law, index_law
 from epsaudit.tools.tracing.alignment.generators import advance, state_of
 from epsaudit.tools.tracing.alignment.library_calls import Additive, PostProcessed, Selected, known_call
-from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner, copied, is_object, noise_law
+from epsaudit.tools.tracing.alignment.run import (
+    AlignmentRun,
+    Parted,
+    Runner,
+    broken_numbers,
+    copied,
+    is_object,
+    noise_law,
+)
 from epsaudit.tools.tracing.alignment.tracked import TrackedNumber
 from epsaudit.tools.tracing.listening import Listener, paused
 
@@ -72,6 +80,10 @@ class GenuineRun(Listener):
         centre, states, fixed = fields
         with paused():
             answer = self._made(make)
+            if "filled" in states:
+                self.discrete.append((name, repr(answer), 0.0))
+                self.outcomes.append(answer)
+                return answer
             law, scale, centre = noise_law(states["law"], 0.0 if centre is None else centre, fixed)
             if law is None:
                 known = discrete_law(name, make, fixed)
@@ -170,6 +182,9 @@ def require_random_draws(runs: Sequence[GenuineRun]) -> None:
     for number, some in enumerate(zip(*watched)):  # noqa: B905
         if len(watched) > 1 and some[0] is not None and len(set(some)) == 1:
             raise Parted(f"draw {number + 1} begins at the same state for all seeds: its generator has a fixed seed")
+    for answers in zip(*(map(broken_numbers, one.answers) for one in runs)):  # noqa: B905
+        if len(runs) > 1 and answers[0] and all(one == answers[0] for one in answers):
+            raise Parted("a mechanism gives the same answer for all seeds: its generator has a fixed seed")
     sequences = [tuple(one.discrete) for one in runs]
     if sequences[0] and len(set(sequences)) == 1:
         log_probability = (len(runs) - 1) * math.fsum(one[2] for one in sequences[0])

@@ -72,6 +72,11 @@ def discrete_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
         return binomial_law(int(fixed["n"]), float(fixed["p"]))
     if size is None and short == "poisson":
         return poisson_law(float(fixed["lam"]))
+    return unknown_law(name, make, fixed)
+
+
+def unknown_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
+    """Return the law of a sampler of which only the parameters are known."""
     parameters = parameters_key(sorted(fixed.items(), key=lambda one: one[0]))
     return DiscreteLaw(name, lambda _: make(), lambda _: 0.0, None, parameters, known=False)
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, NamedTuple, Tuple  # noqa: UP035
 import numpy as np
 
 from epsaudit import serve
-from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, discrete_law, geometric_law, index_law
+from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, discrete_law, geometric_law, index_law, unknown_law
 from epsaudit.tools.tracing.alignment.generators import state_of
 from epsaudit.tools.tracing.alignment.library_calls import (
     Additive,
@@ -318,9 +318,9 @@ class AlignmentRun(Listener):
             unknown = ", ".join(sorted({*fixed} - KNOWN_ARGUMENTS))
             raise Parted(f"{name} is called with an argument that alignments do not know ({unknown})")
         with paused():
-            law, scale, centre = noise_law(states["law"], 0.0 if centre is None else centre, fixed)
             if "filled" in states:
-                raise Parted(f"{name} fills an array of its own")
+                return self._fill(name, make, states["filled"], {**fixed, "centre": centre})
+            law, scale, centre = noise_law(states["law"], 0.0 if centre is None else centre, fixed)
             if law is None:
                 return copied(self.choose(discrete_law(name, make, {**fixed, **centred(centre)})))
         shape = shape_of(fixed.get("size"), centre, scale)
@@ -335,6 +335,12 @@ class AlignmentRun(Listener):
         if law == UNIFORM and {"low", "high"} & {*fixed}:
             cells = cells * (high - low) + low
         return track(cells)
+
+    def _fill(self, name: str, make: Any, shape: list[int] | None, parameters: dict[str, Any]) -> Any:
+        """Return the numbers with which a tensor is filled: the same on both sides, as their law must be."""
+        if shape is None:
+            raise Parted(f"{name} fills an array of its own")
+        return self.choose(unknown_law(name, make, {**parameters, "shape": shape}))
 
     def _note_state(self, make: Any) -> None:
         """Store the state of a sampler's generator, if states were asked for."""
@@ -385,6 +391,8 @@ class AlignmentRun(Listener):
             if number >= len(self.answers):
                 raise Parted("the number of mechanisms differs from that with ordinary numbers")
             answer = self.answers[number]
+            if self.watches_generators:
+                self._require_new_answer(answer, make)
         else:
             with paused():
                 answer = make()
@@ -392,6 +400,14 @@ class AlignmentRun(Listener):
         if self.sites:
             self.step_sites.append(self.site())
         return self.kept(answer)
+
+    def _require_new_answer(self, answer: Any, make: Any) -> None:
+        """Raise `Parted` if a mechanism answers the same again after the same draws, although the seed is another."""
+        with paused():
+            again = make()
+        numbers = broken_numbers(answer)
+        if numbers and numbers == broken_numbers(again):
+            raise Parted("a mechanism answers the same again: an earlier draw, or a fixed number, is its seed")
 
     def kept(self, answer: Any) -> Any:
         """Return an answer with tracked numbers that no alignment shifts; return what has no numbers as it is."""
@@ -445,6 +461,19 @@ def is_object(value: Any) -> bool:
     """Return whether a part of an output is an object whose content `epsaudit.serve.unwrap` can read."""
     is_number = any(kind.__module__.partition(".")[0] == "numpy" for kind in type(value).__mro__)
     return value is not None and not is_number and not any(isinstance(value, kinds) for kinds, _ in serve.ENCODERS)
+
+
+def broken_numbers(answer: Any) -> list[float]:
+    """Return the numbers of an answer that are not whole. Two answers with noise hardly ever have the same."""
+    if hasattr(answer, "gradients"):
+        return [number for one in answer.gradients if one is not None for number in np.ravel(one).tolist()]
+    if isinstance(answer, dict):
+        answer = list(answer.values())
+    if isinstance(answer, (list, tuple)):
+        return [number for one in answer for number in broken_numbers(one)]
+    if isinstance(answer, (int, float, np.ndarray, np.integer, np.floating)) and not isinstance(answer, bool):
+        return [one for one in np.ravel(np.asarray(answer, float)).tolist() if one % 1.0]
+    return []
 
 
 def copied(outcome: Any) -> Any:
