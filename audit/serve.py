@@ -401,7 +401,11 @@ def unwrap(value: Any) -> Any:
 
 
 def series_values(column: Any) -> Any:
-    """Return the values of a series; with its categories if they contain unused names or an order of their own."""
+    """Return the values of a series as a list.
+
+    If the series is categorical, and some categories do not occur or are not in ascending order, return a dictionary of
+    the categories and the values.
+    """
     values = column.to_list() if hasattr(column, "to_list") else column.tolist()
     categories: Any = getattr(getattr(column, "cat", column), "categories", None)
     if not hasattr(categories, "to_list"):

@@ -142,9 +142,10 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
 
 
 def compare_runs(old: Result, new: Result) -> str:
-    """Return a verdict about two results that no test compares.
+    """Return a verdict about two results of another kind than `AuditResult`, whose counts no test compares.
 
-    It says whether both have the same counts, and if not, whether the same seed and arguments gave other counts.
+    The verdict says whether both results have the same counts. If they have not, it says whether the counts should be
+    the same, because both audits had the same seed and arguments.
     """
     before, after = ({**one.to_dict(), "provenance": None, "upper": None} for one in (old, new))
     if before == after:

@@ -34,8 +34,9 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 def digest(value: Any) -> str:
     """Return 16 hexadecimal digits for a value, the same in every process.
 
-    The digest depends on the value's type, its data, and the code of functions. Of the global names that a function
-    uses, data count. Functions and classes count as well if they were typed into a session or a notebook.
+    The digest depends on the value's type, its data, and the code of functions. For a function it also depends on the
+    data in the global variables that the function uses, and on the functions and classes among them that were defined
+    in an interactive session or a notebook.
 
     >>> digest((1, "a", {2.5})) == digest((1, "a", {2.5})) != digest((1, "a", {2.6}))
     True

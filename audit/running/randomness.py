@@ -117,10 +117,11 @@ def is_generator(thing: Any) -> bool:
 
 
 def owns_randomness(function: Any, seeded: bool, arguments: int) -> bool:
-    """Say whether a function may have randomness that no seed of the audit reaches.
+    """Return whether a function may draw random numbers that do not follow from the seed of the audit.
 
-    That is a function that was not seen to be ``seeded``, or one that carries a generator. A copy of it, and the
-    function itself after a restart, might repeat its noise. ``arguments`` is the number of arguments that audits pass.
+    This is so if no seed or generator was seen to reach the function (``seeded`` is false), or if the function holds a
+    generator of its own. A copy of such a function might repeat its noise, and so might the function itself after a
+    restart. ``arguments`` is the number of arguments that audits pass to the function.
     """
     return not seeded or carries_a_generator(function, arguments)
 

@@ -136,7 +136,10 @@ class PriorCovariances:
         return np.asarray(LEVEL_VARIANCE + WALK_VARIANCES[walk] * walked)
 
     def _compute_evidence_of_walks(self, raw: Floats, noise: Floats) -> Floats:
-        """Return twice the log marginal likelihood for every random walk, up to a constant that lines share."""
+        """Return twice the log marginal likelihood of every random walk.
+
+        A constant is left out, the same one as in `_compute_evidence_of_lines`.
+        """
         own, seen = noise[self._order], np.array([raw[self._order], np.ones(len(raw))])
         seen -= self._steps(seen)
         walks, before = self._walks, self._steps(own)
@@ -148,7 +151,7 @@ class PriorCovariances:
         return np.asarray(LEVEL_VARIANCE * both**2 / gains - fit - np.log(gains) - log_pivots)
 
     def _compute_evidence_of_lines(self, raw: Floats, noise: Floats) -> Floats:
-        """Return twice the log marginal likelihood for every line that bends, up to the same constant."""
+        """Return twice the log marginal likelihood of every smooth line, without the same constant."""
         # The last row of the Cholesky factor contains the observations in units of standard deviations.
         extended = self._lines.copy()
         extended[:, -1] = np.append(raw, 1.0 + raw @ (raw / noise))
