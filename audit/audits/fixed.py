@@ -45,50 +45,53 @@ def audit(
 ) -> AuditResult:
     """Certify a lower bound on a mechanism's privacy loss.
 
-    A tenth of the runs, or a hundredth from ten million on, choose the pair, the event and the certificate, and up to
-    three tenths where another choice may be worth them; the rest are fresh and certify the one choice with the whole
-    error probability. The bound exceeds the mechanism's true parameter with probability at most 1 - confidence,
-    whatever the mechanism is and however well or badly the choice was made, if its runs are independent.
+    Training runs choose the pair, the event and the certificate. They are about a tenth of all runs, up to a quarter
+    in small audits and a hundredth from ten million runs on, but up to three tenths if another choice may give a better
+    bound. All other runs are fresh, and certify this one choice with the whole error probability. If the runs of the
+    mechanism are independent, the bound exceeds the true parameter of the mechanism with probability at most
+    1 - confidence, whatever the mechanism is and however good or bad the choice was.
 
     Parameters
     ----------
     mechanism : Mechanism or callable
-        A reference implementation, a function wrapped by `black_box` or `vectorized`, or a plain one:
-        ``function(dataset, rng)`` for one output a call, or the vectorised ``function(dataset, size, rng)``.
+        A reference implementation, a function wrapped by `black_box` or `vectorized`, or a plain function:
+        ``function(dataset, rng)`` for one output in each call, or ``function(dataset, size, rng)`` for many.
     fresh : callable, optional
-        In place of the mechanism, the class or function that makes it: ``fresh()`` is called before every run (or
-        every block of runs, if it has an attribute ``stateless`` that is true), and what it returns is run once. Give
-        it for what keeps answers, caches, pools of noise or a budget: a release is of a fresh object.
+        A class or function that makes the mechanism, instead of ``mechanism``. ``fresh()`` is called before every run,
+        and the object that it returns is run once. If ``fresh`` has an attribute ``stateless`` that is true, it is
+        called before every block of runs. Use it for objects that keep answers, caches, pools of noise or a budget.
     pairs : (x, x_prime), DatasetPair, list of these, or strategy of hypothesis, optional
-        Neighbouring datasets to tell apart; by default the mechanism's own ``worst_pairs()``. Several pairs
-        compete on training runs and one is certified; many go through successive halving.
+        Pairs of neighbouring datasets; by default the mechanism's own ``worst_pairs()``. If there are several pairs,
+        training runs choose the pair that is certified, by successive halving if there are many.
     claim : Claim, optional
-        What to audit; by default the mechanism's own claim.
+        The claim to audit; by default the mechanism's own claim.
     epsilon, delta : float, optional
         The short form of ``claim=PureDP(epsilon)`` and ``claim=ApproxDP(epsilon, delta)``.
     adjacency : Adjacency, optional
-        For a plain function: the relation that the pairs are checked against.
+        For a plain function, the neighbouring relation that all pairs must satisfy.
     trials : int
-        All runs of the mechanism, on both datasets, training included, and those of copies of a function, at most a
-        tenth or 64, that show whether it keeps anything (docs/explanation/promises.md); at least 100.
+        Number of all runs of the mechanism, on both datasets together; at least 100. It includes training runs, and
+        runs of copies of a function, which test whether the function keeps anything from run to run
+        (docs/explanation/promises.md). The latter are at most a tenth of all runs, or 64 runs if that is more.
     confidence : float
         One-sided confidence of the bound, in [0.5, 1).
     seed : int, optional
-        Root of all random streams; a fresh one by default. The result depends on nothing else.
+        Seed of all random streams; by default a fresh one. The result depends on the seed and the other arguments only,
+        and not on workers.
     n_jobs : int, optional
-        Parallel workers, as joblib's; by default every core, or the active `joblib.parallel_config`.
+        Number of parallel workers, as for joblib; by default every core, or the active `joblib.parallel_config`.
     witnesses : 'auto', 'all' or sequence of Family
-        Where candidate events come from: 'auto' takes floating-point numbers for the real numbers that proofs speak
-        of; 'all' looks at their last bits too, where almost every sampler in double precision leaks, and at
-        what exceptions say.
+        Families of candidate events. The families of 'auto' treat floating-point numbers as real numbers, as proofs
+        do. Those of 'all' also read the last bits of numbers, in which almost every sampler in double precision leaks,
+        and the messages of exceptions.
     progress : bool or callable, optional
         By default, an audit that takes more than five seconds shows its progress in one line on a terminal or in a
         notebook, and says beforehand if it will take more than ten minutes. False turns this off, and True also prints
         a line every 30 seconds to a log. A function is called with an `epsaudit.running.progress.Progress` as runs
-        finish; `epsaudit.tools.reporting.progress` has some.
+        finish; `epsaudit.tools.reporting.progress` has such functions.
     checkpoint : path, optional
-        A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result
-        that it would have had: with the same arguments, or it is refused.
+        A file in which finished chunks are recorded. If the file exists already, the audit continues from it, and the
+        result is that of an audit without an interruption. A file of an audit with other arguments is refused.
 
     Returns
     -------
@@ -97,13 +100,13 @@ def audit(
     Raises
     ------
     AuditError
-        Before any run if an argument is out of range or a pair is not adjacent; later if the mechanism's outputs
-        cannot be compared, if all runs raised the same exception, if runs depend on one another, or if a function
-        keeps something from run to run.
+        Before any run, if an argument is out of range or the datasets of a pair are not neighbours. Later, if outputs
+        of the mechanism cannot be compared, if all runs raised the same exception, if runs depend on one another, or if
+        a function keeps something from run to run.
 
     See Also
     --------
-    epsaudit.audit_sequentially : The same arguments, and stops as soon as the claim is refuted.
+    epsaudit.audit_sequentially : Takes the same arguments, and stops as soon as the claim is refuted.
 
     References
     ----------

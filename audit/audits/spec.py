@@ -25,10 +25,10 @@ from epsaudit.running.provenance import provenance
 from epsaudit.search import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
 MIN_TRIALS = 100
-"""[formula] The fewest runs that an audit accepts. With 75 certification runs it can certify epsilon 3.18 at 95 %."""
+"""[formula] Minimum number of runs of an audit. With 75 certification runs, it can certify epsilon 3.18 at 95 %."""
 MAX_TRIALS = 7 * 10**13
-"""[formula] The most runs that an audit accepts: the 2^26 chunks of 2^20 runs that a checkpoint can hold. A hundred
-cores at a quarter of a million runs a second would take a month."""
+"""[formula] Maximum number of runs of an audit: a checkpoint can hold 2^26 chunks of 2^20 runs. A hundred cores with a
+quarter of a million runs per second each would take a month."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class AuditSpec:
     pairs : sequence of DatasetPair
         The candidate pairs of neighbouring datasets.
     trials : int
-        The most runs, on both datasets together.
+        Maximum number of runs, on both datasets together.
     confidence : float
         Confidence of the lower bound.
     witnesses : str or sequence of Family

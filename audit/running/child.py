@@ -50,7 +50,7 @@ FIRST_WORDS = 1 << 16
 PIECE_BYTES = 1 << 18
 """[chosen] Bytes that are read or written at a time, so that a slow process never blocks the others."""
 GREETING_SECONDS = 5.0
-"""[chosen] Silence after which the user is told that a program has not said hello."""
+"""[chosen] Seconds without an answer after which a message says that a program has not sent its first line."""
 GRACE_SECONDS = 0.5
 """[chosen] Time that a process has to end by itself before it is killed."""
 CHECK_SECONDS = 0.25

@@ -23,15 +23,17 @@ from epsaudit.running.streams import STAGES, stream_of
 MAX_RUNS_IN_TWO_CALLS = 120_000
 """[chosen] Certification runs after which both laws are called again; half of them are hardly more than `BLOCK`."""
 BLOCK = 1 << 16
-"""[time] The most outputs in memory at once for each worker: few enough for a core's cache, and enough to outweigh the
-cost of calls."""
+"""[time] Maximum number of outputs that a worker holds in memory at once. They fit into the cache of a core, and are
+enough that the cost of calls does not matter."""
 CHUNKS = 64
-"""[measured] The number of chunks in certification, twice that in training, unless chunks would be too small or too
-large. A million runs of numpy code cost 7.5 times their random numbers with 128, 6.1 with 64, and 5.4 with 32."""
+"""[measured] Number of chunks in certification, and twice the number in training, unless chunks would be too small or
+too large. A million runs of numpy code take 7.5 times as long as their random numbers alone with 128 chunks, 6.1 times
+with 64, and 5.4 times with 32."""
 MAX_CHUNK = 1 << 20
-"""[memory] The most runs of a chunk: a million doubles are 8 MiB, which bounds the memory of a worker."""
+"""[memory] Maximum number of runs in a chunk. It bounds the memory of a worker: a million doubles are 8 MiB."""
 MIN_CHUNK, MIN_CHUNK_OF_CALLS = 1 << 12, 1 << 6
-"""[time] The fewest runs of a chunk, of mechanisms that promise independent runs, and of functions and programs."""
+"""[time] Minimum number of runs in a chunk for mechanisms that promise independent runs, and for functions and
+programs."""
 
 
 @dataclass(frozen=True)

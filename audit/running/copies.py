@@ -64,12 +64,12 @@ COPIES, MIN_TEST_RUNS = 48, 64
 response at epsilon 1 escapes 48 copies with probability 2e-7. All questions together ask for at most a tenth of an
 audit's runs, or for 64 runs if that is more."""
 MAX_RUNS_PER_COPY = 64
-"""[measured] The most runs of a copy on each dataset. Of sets of copies that keep 0.4 or 0.6, at a level of 1e-10, 32
-runs find 70 in 100, and 128 find 99."""
+"""[measured] Maximum number of runs of a copy on each dataset. Of sets of copies that each keep an answer
+probability of 0.4 or 0.6, tests at the level 1e-10 detect 70 of 100 with 32 runs, and 99 with 128 runs."""
 PROCESSES, MAX_RUNS_PER_PROCESS = 16, 32
-"""[formula] Number of processes of a program that are started before its claim is refuted, and the most runs of each.
-The probability that all of them keep the answers that the audited process keeps is 4e-5 for randomised response at
-epsilon 1."""
+"""[formula] Number of processes of a program that are started before its claim is refuted, and maximum number of runs
+of each. The probability that all of them keep the answers that the audited process keeps is 4e-5 for randomised
+response at epsilon 1."""
 MIN_SECONDS = 0.004
 """[chosen] Seconds that eight runs of a copy must take, each of four times, to say how long an audit takes: a million
 of these runs take eight minutes."""

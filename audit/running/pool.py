@@ -31,7 +31,7 @@ class Workers:
     prefer : 'threads' or 'processes'
         What joblib should use if the user chose no backend.
     least : int
-        The fewest runs in a chunk. Results depend on this number, and on nothing else here.
+        Minimum number of runs in a chunk. Results depend on this number, but not on the other attributes.
     recorded : bool
         Whether a checkpoint records every part; then parts are sent to workers one by one.
     """

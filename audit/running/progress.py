@@ -1,4 +1,4 @@
-"""How far an audit has come, as its callback is told after every chunk, and which callback an audit uses."""
+"""The progress of an audit, which its callback receives after every chunk, and the choice of this callback."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from epsaudit.running.streams import Stage
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known of an audit before its first chunk is finished.
+    """What is known about an audit before its first chunk is finished.
 
     Attributes
     ----------
     name : str
         The name of the mechanism.
     runs : int
-        The most runs of the audit, on both datasets together.
+        Maximum number of runs of the audit, on both datasets together.
     workers : int
         The number of parallel workers.
     seconds_per_run : float, optional
@@ -31,7 +31,7 @@ class Plan:
     answered : callable, optional
         Returns a number that grows by one with each run of a program that has ended, before its chunk is finished.
     least_runs : int, optional
-        The fewest runs that the audit accepts; None if fewer runs would be another audit.
+        Minimum number of runs that the audit accepts; None if the number of runs cannot be changed.
     """
 
     name: str

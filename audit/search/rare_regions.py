@@ -47,8 +47,8 @@ def find_rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime
     A region is rare if both fields fall into it together on one side, hardly ever do so on the other side, and neither
     field alone differs. For every pair of fields the rectangle of cells with the smallest p-value is found, and its
     edges are then moved between single numbers. All significant regions are returned. If nothing is significant,
-    neither a region nor a single field, the two best regions are returned. Of many fields, only the first are scanned,
-    as many as the number of outputs allows.
+    neither a region nor a single field, the two best regions are returned. If there are many fields, only the first
+    ones are scanned; their number depends on the number of outputs.
     """
     size = len(outputs)
     known = BinnedField.bin_all(fields[: count_scanned_fields(size)], (outputs, outputs_prime), N_REGION_LEVELS)

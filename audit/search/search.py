@@ -30,7 +30,7 @@ Registered mechanisms, a million runs, two seeds: the mean share of an oracle's 
 0.971 and 0.953 with 20 at most, 0.968 and 0.932 where training begins with 2 and quadruples, in more time. The public
 benchmark, 4.3 million runs, four seeds: 0.936 and 0.828; 0.921 and 0.794 with 20 at most, 0.932 and 0.797 with 40."""
 MAX_FIRST_RUNS, MAX_VALIDATION_RUNS = 400_000, 4_000_000
-"""[time] The most runs of the first part of training, and of the second part."""
+"""[time] Maximum number of runs of the first and of the second part of training."""
 MIN_TRIALS_TO_VALIDATE = 100_000
 """[chosen] Audits with fewer runs have no second part of training."""
 FEW_PAIRS = 4

@@ -46,31 +46,32 @@ def audit_sequentially(
 ) -> SequentialResult:
     """Audit until the claim is refuted or the budget is spent; the bound holds at every stopping time.
 
-    Every run is a round of the membership game on which strategies bet against the claim; if the claim is true, their
-    wealth is a supermartingale and stays small (docs/explanation/theory.md#testing-by-betting). Witnesses, tangents and
-    bets are relearned from all runs so far as they come in.
+    Every run is a round of the membership game, in which strategies bet against the claim. If the claim is true, their
+    wealth is a supermartingale and stays small (docs/explanation/theory.md#testing-by-betting). Before each round of
+    bets, witnesses, tangents and bets are learnt anew from all earlier runs.
 
     Parameters
     ----------
     mechanism, pairs, fresh, claim, epsilon, delta, adjacency, seed, n_jobs, witnesses, progress,
     checkpoint
-        As for `epsaudit.audit`. Of several pairs, each round bets on the one with the greatest estimated growth and
-        spends a fifth of its runs on the others.
+        As for `epsaudit.audit`. If there are several pairs, each round bets on the pair with the largest estimated
+        growth of wealth, and spends a fifth of its runs on the others.
     trials : int
-        The most runs, on both datasets together; at least 100.
+        Maximum number of runs, on both datasets together; at least 100.
     seconds : float, or a function, optional
-        The most time: a round ends with it, and none begins half of which would not. After a restart it begins anew.
-        A function gives it for the share done of the runs that a refutation is expected to take, by the growth that the
-        bets hope for: 0 where none grows.
-        What refutes the claim is then checked in fresh runs for as long as there is time, and in 64 or so at least.
+        Time limit. A round ends when the time is over, and no round begins if there is no time for half of it. The time
+        is counted anew after a restart. A function returns the limit for the progress of the audit: the number of runs
+        so far as a share of the runs that a refutation is expected to take, or 0 if the bets expect no growth. After a
+        refutation, fresh runs check it until the time is over; there are about 64 of them in any case.
     near : float, optional
-        Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
-        more runs would show little.
+        Stop also if the running bound is within this distance of the claim. The claim is then nearly attained, and more
+        runs would show little.
     confidence : float
-        Probability that the running bound never exceeds the truth, in [0.5, 1); 1 - 1e-6 for a regression test.
+        Probability that the running bound never exceeds the true parameter, in [0.5, 1). Use 1 - 1e-6 for a regression
+        test.
 
-    Raises `AuditError` as `epsaudit.audit` does; and before any run for a claim that no number of runs could refute,
-    after a thousand if all of them raised the same exception.
+    Raises `AuditError` as `epsaudit.audit` does. It also raises this error before any run if no number of runs could
+    refute the claim, and after a thousand runs if all of them raised the same exception.
 
     Examples
     --------

@@ -20,8 +20,8 @@ from epsaudit.running.runs import Runs
 from epsaudit.running.streams import stream
 
 MAX_CALLS = 64
-"""[chosen] The most further calls on each dataset, beyond the budget, that show whether outputs depend on their
-call."""
+"""[chosen] Maximum number of further calls on each dataset, beyond the budget, that test whether outputs depend on the
+call in which they were made."""
 MIN_CALLS = 16
 """[time] The number of such calls, of two runs on each dataset, if the audit has no time left: they take ten seconds if
 a run takes 0.15 seconds."""

@@ -125,7 +125,7 @@ def length_of(outputs: Outputs) -> int:
 MIN_TO_CHOOSE = 64
 """[chosen] The conservative strategy begins to choose after this many past runs."""
 MAX_FOR_AGGRESSIVE = 5_000
-"""[time] The most past runs on each dataset that the aggressive strategy learns from."""
+"""[time] Maximum number of past runs on each dataset from which the aggressive strategy learns."""
 LEARN_EVERY = 2
 """[measured] Number of rounds from one choice of the conservative strategy's event to the next; past runs grow by a
 factor of four in between. Checks of 100,000 runs, 12 seeds: with 1, checks of vectors take 1.8 times as long, and the

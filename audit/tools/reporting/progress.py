@@ -30,7 +30,8 @@ LONG_SECONDS = 600.0
 MEASURED_SECONDS = 5.0
 """[chosen] Seconds of runs from which the length of an audit is predicted, if its first runs were not timed."""
 LEAST_ANSWERS = 8
-"""[chosen] Runs of a program that must have ended before its speed is shown, as many as of a function are timed."""
+"""[chosen] Number of runs of a program that must have ended before its speed is shown. The same number of runs of a
+function is timed."""
 NOTEBOOK_WIDTH, NAME_WIDTH = 100, 24
 """[chosen] Number of characters of a line in a notebook, and of the name of an audit at its beginning."""
 
