@@ -55,7 +55,7 @@ def audit_holdout(
     Records were split at random, and a model or a synthetic table was computed from the train part. The audit matches
     train records with holdout records at random. A random part of the pairs teaches it an attack: which score, in
     which direction, with which threshold. Then it guesses for the other pairs which record was in the train part. The
-    bound exceeds the true parameter with probability at most 1 - confidence, for whatever scores.
+    bound exceeds the true parameter with probability at most 1 - confidence, whatever the scores are.
 
     Parameters
     ----------

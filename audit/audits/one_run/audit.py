@@ -68,7 +68,7 @@ def audit_one_run(
 
     A fair coin decides for each canary whether it is in the dataset. The mechanism runs once, and the audit guesses
     from the scores which canaries were in. The bound exceeds the true parameter with probability at most 1 -
-    confidence, for whatever scores.
+    confidence, whatever the scores are.
 
     Parameters
     ----------
