@@ -11,7 +11,7 @@ from scipy import optimize, stats
 
 from epsaudit import ApproxDP, GaussianDP, PureDP, trace
 from epsaudit.experiments import plumbing_traces
-from epsaudit.tools.tracing.suspicion import ALIGNED, MOVES
+from epsaudit.tools.tracing.suspicion import ALIGNED, MOVES, NOTHING_SEEN
 
 PAIR = (1.0, 3.0)
 CONFIDENCE = 0.9999
@@ -243,11 +243,26 @@ def test_the_cheapest_alignment_decides_where_noise_covers_other_noise():
     assert "nothing: this is a suspicion" in str(found)
 
 
-def test_a_loss_of_a_component_is_a_suspicion_where_no_alignment_decides():
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, rng: (noisy := x + rng.laplace(), noisy > 5.0)[0],
+        lambda x, rng: (noisy := x + rng.laplace(), math.floor(noisy))[0],
+    ],
+    ids=["compared", "converted"],
+)
+def test_the_law_is_not_known_if_noise_is_used_otherwise_and_the_output_does_not_need_it(function):
+    found = trace(function, PAIR, claim=PureDP(1.0))
+    assert (found.verdict, found.exact, found.refuted) == (MOVES, None, False)
+    assert found.suspicions[0].loss == found.cheapest == pytest.approx(2.0)
+
+
+def test_an_alignment_decides_where_covered_noise_is_rounded():
     found = trace(lambda x, rng: round(covered(x, rng), 3), PAIR, claim=PureDP(1.0))
-    assert (found.verdict, found.exact, found.refuted, found.cheapest) == (MOVES, None, False, None)
-    assert found.suspicions[0].loss == pytest.approx(4.0)
-    assert "by itself it loses epsilon 4 where 1-DP is claimed" in found.sentence()
+    assert (found.verdict, found.exact, found.cheapest) == (NOTHING_SEEN, None, None)
+    found = trace(lambda x, rng: round(covered(x, rng), 3), PAIR, claim=PureDP(0.1))
+    assert (found.verdict, found.exact, found.refuted) == (MOVES, None, False)
+    assert found.suspicions[0].loss == found.cheapest == pytest.approx(0.2)
 
 
 def test_data_that_move_by_no_more_than_rounding_have_no_exact_loss():

@@ -1,10 +1,10 @@
 """Traces: a function is recorded on x and replayed on x' with the same random answers, to name the line that leaks.
 
-If the function only adds noise, multiplies it by numbers and returns it, an alignment of the noise decides the pair:
-the trace says what the cheapest alignment costs, and why none is within the claim
-(`epsaudit.tools.tracing.alignment.explanation`). If all randomness is a few discrete draws, the exact law of the output
-decides it (`epsaudit.tools.tracing.alignment.discrete_pair`). Otherwise the trace says what differs in the replay: a
-branch, a size, a parameter or an input that depends on private data. These are suspicions. The claim is refuted by the
+If the function draws noise of known laws, a few runs are followed on the other dataset, and the trace says why a run
+has no alignment of the noise within the claim (`epsaudit.tools.tracing.alignment.pair_explanation`). If all randomness
+is a few discrete draws, the exact law of the output decides (`epsaudit.tools.tracing.alignment.discrete_pair`).
+Otherwise the trace says what differs in a replay (`epsaudit.tools.tracing.judge`): a branch, a size, a parameter or an
+input that depends on private data. These are suspicions. The claim is refuted by the
 exact law of the output, if every number of it is data plus a draw of its own and nothing else is random
 (`epsaudit.tools.tracing.exact_output`), or, with ``certify``, by an audit of the pair by runs of the whole function.
 The idea is that of dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026, arXiv:2602.17454), here without

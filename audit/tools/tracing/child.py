@@ -44,7 +44,7 @@ def trace_all(answers: Any, call: Call, pairs: Any, discrete: Any = None, **sett
     try:
         data = pickle.dumps(pairs[0][0], -1)
         # run before the samplers are replaced, because functions import libraries when they are first called
-        first = run_once(call, data, Recorder(None, ()), 0)
+        first = run_once(call, data, Recorder(replays=False), 0)
     except Exception:  # the run below reports it
         data, first = b"", {}
     replace_samplers()
@@ -72,7 +72,7 @@ def _returns_nothing(call: Call, pair: Any, trace: Any, seed: int) -> bool:
     both = [pickle.dumps(one, -1) for one in pair]
 
     def returns_none(side: int, number: int) -> bool:
-        return bool(run_once(call, both[side], Recorder(None, ()), seed + 1 + number)["leaves"] == NOTHING)
+        return bool(run_once(call, both[side], Recorder(replays=False), seed + 1 + number)["leaves"] == NOTHING)
 
     return only_returns_none(returns_none)
 
@@ -83,7 +83,7 @@ def _repeats_first_run(call: Call, data: bytes, first: Any) -> bool:
     If it does not, the function may keep something between runs, such as noise that it draws only once, or it has a
     generator of its own.
     """
-    return bool(run_once(call, data, Recorder(None, ()), 0)["leaves"] == first["leaves"])
+    return bool(run_once(call, data, Recorder(replays=False), 0)["leaves"] == first["leaves"])
 
 
 def _runs_to_align(
@@ -98,13 +98,12 @@ def _runs_to_align(
     if discrete is not None and "sample" in kinds and not kinds & {"draw", "mechanism", "event"}:
         known = discrete(call, (both[0], both[1]), settings["seed"])
         return known if known is not None else {"why": "the law of the output is not known"}
-    if "compare" in kinds:
-        return {"why": "noise is compared"}
     from epsaudit.tools.tracing.alignment.recorded_pair import recorded_pair
 
     n_calls = tuple(sum(event["kind"] == "draw" for event in trace[name]) for name in ("events", "events_prime"))
-    found = recorded_pair(call, (both[0], both[1]), settings["seed"], n_calls)
-    if "runs" in found and any(event["kind"] == "mechanism" for event in trace["events"]):
+    mechanisms = any(event["kind"] == "mechanism" for event in trace["events"])
+    found = recorded_pair(call, (both[0], both[1]), settings["seed"], n_calls, mechanisms)
+    if "runs" in found and mechanisms:
         found["doubt"] = "a mechanism of a library is called"
     elif "runs" in found and found["doubt"] is None and not repeats():
         found["doubt"] = "with the same seed the function does not return what it returned first"

@@ -10,10 +10,7 @@ import numpy as np
 
 from epsaudit.tools.tracing.comparison import are_equal, numbers_in
 from epsaudit.tools.tracing.primitives import COMPILED_NORMS
-from epsaudit.tools.tracing.recorder import TraceEvent
-
-KNOWN_LAWS = ("laplace", "normal", "exponential", "geometric")
-"""Laws of noise whose loss is computed."""
+from epsaudit.tools.tracing.recorder import KNOWN_LAWS, TraceEvent
 
 
 class ComparedRuns:
@@ -35,12 +32,13 @@ class ComparedRuns:
         self.pairs = [(self.events[one.order], one) for one in self.events_prime if one.order is not None]
         """The calls on x with the corresponding calls on x'."""
         self.responses: dict[Any, dict[str, Any]] = dict(trace["responses"])
-        """For each draw that was nudged, how the parts of the output respond."""
+        """For each draw that was nudged on x, how the parts of the output respond."""
+        self.responses_prime: dict[Any, dict[str, Any]] = dict(trace["responses_prime"])
+        """The same for these draws on x'."""
 
     def output_follows(self, event: TraceEvent) -> bool:
         """Return whether a number of the output follows the answer of a call."""
-        response = self.responses.get(event.order, {"": [1.0, True]}).values()
-        return event.kind != "compare" and any(slope for slope, _ in response)
+        return any(slope for slope, *_ in self.responses.get(event.order, {"": [1.0]}).values())
 
     def count_that_differs(self, order: float) -> tuple[str, Any] | None:
         """Return what numpy counted differently on both sides before a call: a sentence and its place, or None.
@@ -59,23 +57,11 @@ class ComparedRuns:
         Their attributes ``draws`` and ``shifts`` are set: the noise that covers the input, and how far each of its
         numbers moved.
         """
-        found = []
-        for before, one in self.pairs:
-            takes_part = (one.is_judged or one.kind == "add") and not one.states.get("recomputed")
-            if (one.kind == "compare" or takes_part) and not are_equal(before.input, one.input):
-                draws: Any = [[one.order, 1.0]] if one.is_judged else before.draws
-                found.append(replace(one, draws=self._both_draws(draws), shifts=_shifts(before.input, one.input)))
-        return found
-
-    def _both_draws(self, draws: Any) -> Any:
-        """Return the two draws of a sum if the single given draw is exponential or geometric and part of such a sum.
-
-        The difference of two exponential draws is Laplace noise, whose loss is known.
-        """
-        if len(draws) == 1 and self.events[draws[0][0]].law in ("exponential", "geometric"):
-            sums = [one.draws for one in self.events if len(one.draws) == 2]
-            return next((both for both in sums if draws[0][0] in [draw for draw, _ in both]), draws)
-        return draws
+        return [
+            replace(one, draws=[[one.order, 1.0]], shifts=_shifts(before.input, one.input))
+            for before, one in self.pairs
+            if one.is_judged and not are_equal(before.input, one.input)
+        ]
 
 
 def _shifts(before: Any, after: Any) -> Any:

@@ -7,11 +7,13 @@ remain, and computes the loss.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from epsaudit.claims.definitions import Claim
 from epsaudit.tools.tracing.alignment.checks import FEW_ROUNDINGS
-from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
+from epsaudit.tools.tracing.alignment.recorded_pair import FollowedRun, RecordedRun
+from epsaudit.tools.tracing.alignment.run import RETURN
 from epsaudit.tools.tracing.losses import Laws, exact_loss, exceeds
 
 MAX_ROUNDING_SHARE = 1e-8
@@ -36,7 +38,9 @@ def exact_laws(run: RecordedRun, run_prime: RecordedRun) -> Laws | None:
     from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
 
     sides = run.events, run_prime.events
-    if run.form or run_prime.form or run.steps or run_prime.steps or len(sides[0]) != len(sides[1]):
+    if run.steps or run_prime.steps or len(sides[0]) != len(sides[1]):
+        return None
+    if any(one.kind != RETURN for side in sides for one in side):
         return None
     if any(len(one.terms) != 1 for side in sides for one in side):
         return None
@@ -63,11 +67,21 @@ def exact_laws(run: RecordedRun, run_prime: RecordedRun) -> Laws | None:
     return found
 
 
-def exact_excess(run: RecordedRun, run_prime: RecordedRun, claim: Claim) -> float | None:
+def exact_excess(both: Sequence[FollowedRun], claim: Claim) -> float | None:
     """Return the exact loss of the output as a value of the claim's parameter, if it exceeds the claim, else None.
 
     The result is also None if the loss is unknown.
+
+    Parameters
+    ----------
+    both : sequence of FollowedRun
+        The runs from x to x' and those from x' to x.
+    claim : Claim
+        The claim.
     """
+    (run, follower, parted), (run_prime, *_) = both
+    if parted or run.form or run_prime.form or follower.form:
+        return None
     laws = exact_laws(run, run_prime)
     loss = exact_loss(claim, laws) if laws else None
     return loss if loss is not None and exceeds(claim, loss) else None

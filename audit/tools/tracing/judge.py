@@ -14,14 +14,9 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.tools.tracing.compared_runs import ComparedRuns, is_unlisted
 from epsaudit.tools.tracing.comparison import are_equal
 from epsaudit.tools.tracing.judging_calls import find_branches, find_parameters
-from epsaudit.tools.tracing.judging_inputs import (
-    find_flat_losses,
-    find_reused_draws,
-    find_sensitivities,
-    find_separated_samples,
-)
+from epsaudit.tools.tracing.judging_inputs import find_flat_losses, find_sensitivities, find_separated_samples
 from epsaudit.tools.tracing.judging_losses import find_losses
-from epsaudit.tools.tracing.judging_outputs import find_releases
+from epsaudit.tools.tracing.judging_outputs import find_releases, find_separated_outputs, find_slopes
 from epsaudit.tools.tracing.runs import RAISES
 from epsaudit.tools.tracing.suspicion import Findings, Suspicion, line_of
 
@@ -62,9 +57,10 @@ def judge(trace: Mapping[str, Any], claim: Claim | None) -> Judgement:
     find_sensitivities(moved, findings)
     find_flat_losses(runs, findings)
     find_separated_samples(runs, findings, claim)
-    find_reused_draws(runs, reaching_output, findings)
-    unrecorded_sums = find_releases(runs, findings)
-    find_losses(runs, [*reaching_output, *unrecorded_sums], findings, claim)
+    find_slopes(runs, findings)
+    covered = find_releases(runs, findings)
+    find_separated_outputs(runs, findings, claim)
+    find_losses(runs, [*reaching_output, *covered], findings, claim)
     unlisted = [f"{line_of(one)} {one.name}" for one in runs.events if is_unlisted(one)]
     return Judgement(
         findings.in_order(),

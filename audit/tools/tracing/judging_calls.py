@@ -26,18 +26,11 @@ def find_branches(runs: ComparedRuns, findings: Findings) -> None:
 
 
 def find_parameters(runs: ComparedRuns, findings: Findings) -> None:
-    """Suspect arguments that must not depend on the data and do.
-
-    These are scales, sizes, bounds, numbers with which noise is multiplied, and the shapes of inputs.
-    """
-    outputs_differ = not are_equal(runs.trace["outcome"]["leaves"], runs.trace["outcome_prime"]["leaves"])
+    """Suspect arguments that must not depend on the data and do: scales, sizes, bounds, and the shapes of inputs."""
     for before, one in runs.pairs:
-        scales_samples = one.kind == "scale" and all(runs.events[draw].kind == "sample" for draw, _ in before.draws)
-        is_hidden = one.states.get("recomputed") and not outputs_differ
-        if one.kind == "sample" or scales_samples or is_hidden:
-            continue
-        _compare_fixed_arguments(runs, findings, before, one)
-        _compare_sizes_of_inputs(findings, before, one)
+        if one.kind != "sample":
+            _compare_fixed_arguments(runs, findings, before, one)
+            _compare_sizes_of_inputs(findings, before, one)
 
 
 def _compare_fixed_arguments(runs: ComparedRuns, findings: Findings, before: TraceEvent, one: TraceEvent) -> None:
@@ -45,10 +38,7 @@ def _compare_fixed_arguments(runs: ComparedRuns, findings: Findings, before: Tra
         value, value_prime = before.fixed.get(name), one.fixed.get(name)
         if are_equal(value, value_prime):
             continue
-        both = difference_in_words(value, value_prime)
-        sentence = f"{one.name} is asked with {name} {both}"
-        if one.kind == "scale":
-            sentence = f"noise meets {both} ({one.name}): a private value beside it"
+        sentence = f"{one.name} is asked with {name} {difference_in_words(value, value_prime)}"
         explained: Any = runs.count_that_differs(one.order or 0) if name == "size" else None
         findings.suspect(one.order, PARAMETER, *(explained or (sentence, one.stack)))
 

@@ -1,9 +1,8 @@
-"""Suspicions about inputs: those that move further than a mechanism states, and draws that are used more than once."""
+"""Suspicions about inputs of mechanisms: those that move further than stated, or that outputs reveal."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from epsaudit.claims.definitions import Claim
 from epsaudit.tools.tracing.compared_runs import ComparedRuns
-from epsaudit.tools.tracing.comparison import EQUALITY_TOLERANCE, are_numbers, n_beyond, numbers_in
+from epsaudit.tools.tracing.comparison import EQUALITY_TOLERANCE, are_numbers, n_beyond
 from epsaudit.tools.tracing.losses import may_reveal
 from epsaudit.tools.tracing.primitives import UTILITY_NORM
 from epsaudit.tools.tracing.recorder import TraceEvent
@@ -74,26 +73,3 @@ def _compare_last_bits(findings: Findings, one: TraceEvent, largest: float, side
         x, x_prime = ("x'", "x") if most else ("x", "x'")
         said = f"{n_fine[most]} of {n_near[most]} outputs of {one.name} near 0 have bits on {x} that none has on"
         findings.suspect(one.order, MOVES, f"{said} {x_prime}: its noise is a float that is added", one.stack)
-
-
-def find_reused_draws(runs: ComparedRuns, moved: Sequence[TraceEvent], findings: Findings) -> None:
-    """Suspect single drawn numbers that are added to several numbers that move by different amounts.
-
-    The difference of two such sums has no noise.
-    """
-    shifts = {one.order: one.shifts for one in moved}
-    # a sum to which more data are added is still one number, so that only the last of these sums counts
-    inner = {number for one in runs.events if one.kind == "add" for number in one.states["inner_sums"]}
-    sums = defaultdict[int, dict[float, TraceEvent]](dict)
-    for before, one in runs.pairs:
-        data, drawn = numbers_in(one.input), [runs.events[draw] for draw, _ in before.draws]
-        single = all(each.kind == "draw" and each.states["is_number"] for each in drawn)
-        if one.kind == "add" and data is not None and single and one.order not in inner:
-            own = np.zeros(data.size) if shifts.get(one.order) is None else shifts[one.order]
-            sums[before.draws[0][0]].update((round(shift, 9), one) for shift in own.tolist())
-    for by_shift in sums.values():
-        if len(by_shift) > 1:
-            by = " and ".join(f"{shift:.6g}" for shift in sorted(by_shift)[:3])
-            sentence = f"one draw is added to numbers that move by {by}: their difference has no noise"
-            last = max(by_shift.values(), key=lambda one: one.order or 0)
-            findings.suspect(last.order, MOVES, sentence, last.stack)

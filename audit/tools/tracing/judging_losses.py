@@ -17,6 +17,7 @@ from epsaudit.tools.tracing.compared_runs import ComparedRuns
 from epsaudit.tools.tracing.comparison import are_equal, are_numbers, numbers_in
 from epsaudit.tools.tracing.losses import Laws, dominating_laws, exact_loss, exceeds
 from epsaudit.tools.tracing.recorder import TraceEvent
+from epsaudit.tools.tracing.replay import PROPORTION_TOLERANCE
 from epsaudit.tools.tracing.suspicion import BUDGET, MOVES, Findings, line_of, sorted_lines
 
 
@@ -66,7 +67,7 @@ def _compare_with_claim(
     if loss is not None and exceeds(claim, loss):
         loses = "together they lose" if kind == BUDGET else "by itself it loses"
         sentence = f"{words}: {loses} {claim.symbol} {loss:.6g} where {claim} is claimed"
-        findings.suspect(one.order, kind, sentence, one.stack, loss if one.kind == "add" else None)
+        findings.suspect(one.order, kind, sentence, one.stack)
 
 
 def _noisy_laws(runs: ComparedRuns, one: TraceEvent) -> tuple[str, Laws]:
@@ -108,13 +109,14 @@ def _covering_noise(runs: ComparedRuns, one: TraceEvent) -> tuple[str, Any]:
     law, states, scale = event.law, event.states, event.fixed.get("scale", 1.0)
     if one.kind == "mechanism":
         return law, states.get("scale") if law else None
-    if not one.states.get("is_linear", True) or len(others) > 1:
+    if len(others) > 1:
         return law, None
     if other is None:
         known = law in ("laplace", "normal", "exponential")
         return law, np.abs(np.asarray(numbers_in(scale)) * numbers_in(weight)) if known else None
     same_law = event.law == other.law and are_equal(event.fixed, other.fixed)
-    if not same_law or not are_numbers(weight) or others[0][1] != -weight:
+    opposite = are_numbers(weight) and math.isclose(others[0][1], -weight, rel_tol=2.0 * PROPORTION_TOLERANCE)
+    if not same_law or not opposite:
         return law, None
     if law == "geometric" and abs(weight) == 1.0:
         return "discrete laplace", -1.0 / math.log1p(-event.fixed["p"])

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from epsaudit.claims.definitions import Claim
 from epsaudit.errors import QUOTED, clipped
 from epsaudit.tools.tracing.compared_runs import ComparedRuns, is_unlisted
-from epsaudit.tools.tracing.comparison import are_equal, are_numbers, difference_in_words
+from epsaudit.tools.tracing.comparison import are_equal, are_numbers, difference_in_words, n_beyond
+from epsaudit.tools.tracing.losses import may_reveal
 from epsaudit.tools.tracing.recorder import TraceEvent
 from epsaudit.tools.tracing.replay import PROPORTION_TOLERANCE
 from epsaudit.tools.tracing.runs import RAISES
-from epsaudit.tools.tracing.suspicion import BRANCHES, RELEASED, Findings
+from epsaudit.tools.tracing.suspicion import BRANCHES, MOVES, PARAMETER, RELEASED, Findings
 
-NO_RESPONSE = [0.0, True]
+NO_RESPONSE = [0.0, True, False]
 """The response of a part of the output that does not change when a draw is nudged."""
 
 
@@ -26,8 +27,7 @@ def find_releases(runs: ComparedRuns, findings: Findings) -> list[TraceEvent]:
     Returns
     -------
     list of TraceEvent
-        Draws that a differing part of the output follows although no sum of these draws with data was recorded, with
-        the distance by which the part moved. Their losses are judged like those of recorded sums.
+        Draws that a differing part of the output follows, with the distance by which the part moved.
     """
     outcomes, constant = (runs.trace["outcome"], runs.trace["outcome_prime"]), runs.trace["constant"]
     (x, x_prime), repeated = (one["leaves"] for one in outcomes), runs.trace["repeated"]
@@ -38,8 +38,8 @@ def find_releases(runs: ComparedRuns, findings: Findings) -> list[TraceEvent]:
         if name not in constant:  # a constant part is the same in all further runs of a side
             if varies or are_equal(value, other) or not are_equal(value, again):
                 continue
-            if (sum_of_draws := _unrecorded_sum(runs, name, value, other)) is not None:
-                covered.append(sum_of_draws)
+            if (covering := _covering_draws(runs, name, value, other)) is not None:
+                covered.append(covering)
                 continue
         if name == RAISES:
             _suspect_exception(runs, findings)
@@ -62,38 +62,62 @@ def _suspect_exception(runs: ComparedRuns, findings: Findings) -> None:
     findings.suspect(order, BRANCHES, sentence, raised["at"])
 
 
-def _unrecorded_sum(runs: ComparedRuns, name: str, value: Any, other: Any) -> TraceEvent | None:
-    """Return the draws that a part of the output follows although no sum of them with data was recorded.
+def _covering_draws(runs: ComparedRuns, name: str, value: Any, other: Any) -> TraceEvent | None:
+    """Return the draws that a part of the output follows, which cover a difference of this part.
 
     The result is the event of the first of these draws, with all of them and their weights as ``draws``, and the
-    distance by which the part moved as ``shifts``. It is None if the part follows no such draw.
+    distance by which the part moved as ``shifts``. It is None if the part follows no draw.
     """
-
-    def draws_with_data(sums: Iterable[TraceEvent]) -> set[int]:
-        return {draw for one in sums if one.kind == "add" and one.input is not None for draw, _ in one.draws}
-
-    # sums that only one side made, and sums with numbers that are not as recorded, do not count as recorded sums
-    met = {one.order for one in runs.events_prime if not one.states.get("recomputed")}
-    only_prime = draws_with_data(one for one in runs.events_prime if one.order is None)
-    lost = {runs.events_prime[draw].order for draw in only_prime}
-    lost |= draws_with_data(one for one in runs.events if one.order not in met)
-    recorded = draws_with_data(one for one in runs.events if one.order in met) - lost
     followed = {
         order: response[name]
         for order, response in runs.responses.items()
-        if runs.events[order].kind == "draw"
-        and order not in recorded
-        and response.get(name, NO_RESPONSE) != NO_RESPONSE
+        if response.get(name, NO_RESPONSE) != NO_RESPONSE
     }
     if not followed:
         return None
-    order, (unit, _) = next(iter(followed.items()))
-    is_linear = bool(unit) and are_numbers(value, other) and all(slope for slope, _ in followed.values())
-    shifts = np.array([abs((other - value) / unit) * (1.0 - PROPORTION_TOLERANCE)]) if is_linear else None
+    order, (unit, *_) = next(iter(followed.items()))
+    is_linear = bool(unit) and are_numbers(value, other) and all(slope for slope, *_ in followed.values())
+    shifts = None
+    if is_linear:
+        shift = abs((other - value) / unit) * (1.0 - PROPORTION_TOLERANCE)
+        shifts = np.array([shift if shift == shift else np.inf])  # a part that is NaN on one side moves by infinity
     result: TraceEvent = replace(
         runs.events[order],
-        draws=[[draw, slope / unit if is_linear else 1.0] for draw, (slope, _) in followed.items()],
+        draws=[[draw, slope / unit if is_linear else 1.0] for draw, (slope, *_) in followed.items()],
         shifts=shifts,
-        states={**runs.events[order].states, "rounded": not all(complete for _, complete in followed.values())},
+        states={**runs.events[order].states, "rounded": not all(complete for _, complete, _ in followed.values())},
     )
     return result
+
+
+def find_slopes(runs: ComparedRuns, findings: Findings) -> None:
+    """Suspect draws that a part of the output follows on x with another factor than on x'."""
+    for order, response in runs.responses.items():
+        other = runs.responses_prime.get(order, {})
+        for name, (slope, _, is_proportional) in response.items():
+            slope_prime, _, is_proportional_prime = other.get(name, NO_RESPONSE)
+            differ = abs(slope - slope_prime) > 2.0 * PROPORTION_TOLERANCE * max(abs(slope), abs(slope_prime))
+            if is_proportional and is_proportional_prime and differ:
+                event = runs.events[order]
+                factors = difference_in_words(*(float(f"{one:.3g}") for one in (slope, slope_prime)))
+                sentence = f"output{name} has {event.name} multiplied by {factors}"
+                findings.suspect(order, PARAMETER, sentence, event.stack)
+                return
+
+
+def find_separated_outputs(runs: ComparedRuns, findings: Findings, claim: Claim | None) -> None:
+    """Suspect the last draw of an unknown law if a part of the output is further apart than the claim allows.
+
+    If a function of the same file calls the function that draws, the line of this call is named: a helper made noise
+    of the draw, and data meet it in its caller.
+    """
+    drawn = [(order, one) for order, one in enumerate(runs.events) if is_unlisted(one)]
+    for name, sides in runs.trace["parts"].items():
+        n_revealing = n_beyond(*sides)
+        if drawn and claim is not None and n_revealing and not may_reveal(claim, n_revealing):
+            order, one = drawn[-1]
+            said = f"{n_revealing} of {len(sides[0])} runs on one side are beyond all on the other"
+            helps = len(one.stack) > 1 and one.stack[0][0] == one.stack[1][0]
+            sentence = f"output{name} moves under {one.name}, and {said}"
+            findings.suspect(order, MOVES, sentence, one.stack[1:] if helps else one.stack)
+            return

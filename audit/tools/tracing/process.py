@@ -29,8 +29,8 @@ from epsaudit.running.protocols import Mechanism
 from epsaudit.tools.tracing import child as traced_process
 from epsaudit.tools.tracing.alignment.certain import finite_parameter
 from epsaudit.tools.tracing.alignment.discrete_pair import discrete_pair
-from epsaudit.tools.tracing.alignment.explanation import cost_of_pair, explain_pair
-from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
+from epsaudit.tools.tracing.alignment.pair_explanation import explain_pair
+from epsaudit.tools.tracing.alignment.recorded_pair import FollowedRun
 from epsaudit.tools.tracing.exact_output import exact_excess
 from epsaudit.tools.tracing.judge import judge
 from epsaudit.tools.tracing.losses import exceeds, free_runs
@@ -123,15 +123,25 @@ def _judged(
     suspicions, unlisted, unseen, n_calls = judge(answer, claim)
     exact = cheapest = None
     if claim is not None and not unseen and "runs" in answer["aligned"]:
-        run, run_prime = (RecordedRun.of_json(one) for one in answer["aligned"]["runs"])
-        why = explain_pair(claim, run, run_prime)
+        directions, others = (
+            [[FollowedRun.of_json(one) for one in runs] for runs in answer["aligned"].get(name, ())]
+            for name in ("runs", "runs with released sums")
+        )
+        why, cost, undecided, not_judged = explain_pair(claim, directions)
+        if undecided and why is None and others:
+            why, cost, undecided, not_judged = explain_pair(claim, others)
         if why is not None:
             shown = [one for one in suspicions if one.kind == RELEASED == why.kind]  # with the values on both sides
             suspicions = (*shown,) or (Suspicion(why.kind, why.reason, why.stack, why.loss),)
             unlisted, cheapest = (), why.cheapest
-        elif not any(event["kind"] == "mechanism" for event in answer["events"]):  # which may contradict what it states
-            suspicions, unlisted, cheapest = (), (), cost_of_pair(claim, run, run_prime)
-        exact = None if answer["aligned"]["doubt"] else exact_excess(run, run_prime, claim)
+        elif not undecided and not any(event["kind"] == "mechanism" for event in answer["events"]):
+            # a mechanism may contradict what it states
+            suspicions, unlisted = (), not_judged
+            cheapest = cost if answer["aligned"]["straight"] else None
+        else:
+            unlisted = (*unlisted, *not_judged, *filter(None, [undecided]))
+        if answer["aligned"]["straight"] and not answer["aligned"]["doubt"]:
+            exact = exact_excess([one for one, *_ in directions], claim)
     if claim is not None and not unseen and not suspicions and "laws" in answer["aligned"]:
         suspicions = suspicions_of_laws(claim, answer["aligned"])
     seconds = time.perf_counter() - started

@@ -1,8 +1,7 @@
-"""The recorder of one run: what random draws, sums with data, and mechanisms were called, and what they answered.
+"""The recorder of a run with ordinary numbers: which samplers and mechanisms were called, and what they answered.
 
-A recorder that is given a recorded run replays it: it answers the same calls with the recorded values. Post-processing
-then comes out as recorded, unless data reach it in another way than through noise. Judging is left to
-`epsaudit.tools.tracing.judge`. Needs Python 3.8 and no package, because it runs in the process of the audited code.
+A recorder that is given a recorded run replays it: it answers the same calls with the recorded values. Judging is left
+to `epsaudit.tools.tracing.judge`. Needs Python 3.8 and no package, because it runs in the process of the audited code.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any
 from epsaudit import serve
 from epsaudit.tools.tracing import primitives
 from epsaudit.tools.tracing.listening import HERE, Listener, paused
-from epsaudit.tools.tracing.noise import NoiseSum, with_noise, without_noise
 
 STANDARD_LIBRARY = os.path.dirname(os.__file__)
 """The folder of Python's standard library."""
@@ -25,10 +23,10 @@ SAMPLER_PACKAGES = ("numpy", "scipy", "torch", "jax", "jaxlib", "random", "secre
 """Packages whose own lines are not reported as the place of a draw; the line that calls them is."""
 RUN_FUNCTIONS = ("run_once", "execute")
 """Names of the functions of this package that call the audited function; call stacks end there."""
+KNOWN_LAWS = ("laplace", "normal", "exponential", "geometric")
+"""Laws of noise whose loss a trace computes if no alignment decides."""
 RANDOM_KINDS = ("draw", "sample", "mechanism")
 """Kinds of events whose answers are random."""
-REPLAYED_KINDS = (*RANDOM_KINDS, "add", "compare")
-"""Kinds of events that a replay answers as recorded. Products and compositions are computed again."""
 
 
 @dataclasses.dataclass
@@ -36,9 +34,9 @@ class TraceEvent:
     """One recorded call, in values that JSON can represent."""
 
     kind: str
-    """'draw', 'sample', 'mechanism', 'add', 'scale', 'compare', 'count' or 'event'."""
+    """'draw', 'sample', 'mechanism', 'count' or 'event'."""
     name: str
-    """Name of the function or of the operation."""
+    """Name of the function."""
     stack: Any
     """File, line and function of the calls that led here, the innermost first."""
     fixed: dict[str, Any]
@@ -47,13 +45,12 @@ class TraceEvent:
     """The data to which noise is added, or that a mechanism is given; None for a call without data."""
     states: dict[str, Any]
     """Further properties, such as the law of the noise, or the sensitivity that a mechanism states."""
-    draws: Any
-    """The draws whose weighted sum the number is: pairs of an event's number and a weight. For an input that moved,
-    the draws that cover it."""
     norm: str = "l1"
     """The norm in which the input's distance is measured."""
     order: int | None = None
     """Number of the call of the recorded run that this call corresponds to; None if there is none."""
+    draws: Any = ()
+    """The draws that cover an input that moved: pairs of an event's number and a weight."""
     shifts: Any = None
     """Distance by which each number of the input moved between x and x'; None for an input without numbers."""
 
@@ -80,17 +77,15 @@ class Recorder(Listener):
     ----------
     recorded : Recorder, optional
         A recorded run. Calls that correspond to it get its answers.
-    replayed_kinds : sequence of str
-        Kinds of events that get the recorded answers.
+    replays : bool
+        Whether calls of samplers and mechanisms get the recorded answers.
     nudge : (int or None, float)
         The number of an event, and the amount that is added to its answer, to see what depends on it.
     """
 
-    def __init__(
-        self, recorded: Recorder | None = None, replayed_kinds: Any = REPLAYED_KINDS, nudge: Any = (None, 0.0)
-    ) -> None:
+    def __init__(self, recorded: Recorder | None = None, replays: bool = True, nudge: Any = (None, 0.0)) -> None:
         super().__init__()
-        self.profiles = replayed_kinds is REPLAYED_KINDS
+        self.profiles = replays and nudge[0] is None
         """Whether to watch every function call: to replace samplers in modules whose code first runs, and to note the
         line at which the audited function returns. Further runs need neither."""
         self.events: list[TraceEvent] = []
@@ -98,14 +93,13 @@ class Recorder(Listener):
         """The answers of calls, by the number of the event."""
         self.repeats: dict[int, Any] = {}
         """For each call of a mechanism, a function that calls it once more."""
-        self.recorded, self.replayed_kinds, self.nudge = recorded, replayed_kinds, nudge
-        self.moved: set[int] = set()
+        self.recorded, self.replays, self.nudge = recorded, replays, nudge
         self.next = 0
         """Position in the recorded run from which on the next corresponding call is searched."""
 
     def answer(
         self, kind: str, name: str, make: Any, input: Any = None, states: Any = None, fixed: Any = None,
-        norm: str = "l1", draws: Any = (),
+        norm: str = "l1",
     ) -> Any:  # fmt: skip
         """Record a call, and answer it like the next corresponding call of the recorded run, or else by ``make()``.
 
@@ -117,29 +111,24 @@ class Recorder(Listener):
         kind : str
             Kind of the event; see `TraceEvent`.
         name : str
-            Name of the function or of the operation.
+            Name of the function.
         make : callable
             Calls the original function.
-        input, states, fixed, norm, draws
+        input, states, fixed, norm
             Attributes of the `TraceEvent`.
         """
         with paused():
             plain_fixed, plain_states = (
                 {key: value_to_json(value) for key, value in (some or {}).items()} for some in (fixed, states)
             )
-            event = TraceEvent(
-                kind, name, call_stack(), plain_fixed, value_to_json(input), plain_states, value_to_json(draws), norm
-            )
+            event = TraceEvent(kind, name, call_stack(), plain_fixed, value_to_json(input), plain_states, norm)
             number, recorded_events = len(self.events), self.recorded.events if self.recorded else []
             remaining = range(self.next, len(recorded_events))
             event.order = next((order for order in remaining if recorded_events[order].key == event.key), None)
             self.events.append(event)
-            answer = without_noise(make())
+            answer = make()
             if event.order is not None:
                 self.next = event.order + 1
-            is_new = event.order is None or recorded_events[event.order].input != event.input
-            if kind == "add" and self.recorded and is_new:
-                self.moved.add(number)
             answer = self._recorded_answer(event, answer)
             if number == self.nudge[0]:
                 answer = _nudged(answer, self.nudge[1])
@@ -150,9 +139,9 @@ class Recorder(Listener):
 
     def _recorded_answer(self, event: TraceEvent, answer: Any) -> Any:
         """Return the recorded answer of an event if the event is to be replayed, else the given new answer."""
-        if not self.recorded or event.order is None or event.kind not in self.replayed_kinds:
+        if not self.recorded or not self.replays or event.order is None or event.kind not in RANDOM_KINDS:
             return answer
-        if event.states.get("recomputed"):
+        if event.states.get("redrawn"):
             return answer
         known: Any = self.recorded.results.get(event.order)
         if (getattr(answer, "shape", None) or ()) == (getattr(known, "shape", None) or ()):  # a number has shape ()
@@ -162,10 +151,8 @@ class Recorder(Listener):
         return answer
 
     def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
-        """Record a call that draws random numbers, and return an answer that remembers this draw."""
-        number, answer = len(self.events), self.answer(kind, name, make, *fields)
-        self.events[number].states["is_number"] = not getattr(answer, "ndim", 0)
-        return with_noise(answer, NoiseSum(((number, 1.0),), kind != "mechanism"))
+        """Record a call that draws random numbers, and answer it."""
+        return self.answer(kind, name, make, *fields)
 
     def mechanism(self, name: str, make: Any, stated: primitives.Stated) -> Any:
         """Record a call of a mechanism as a whole, or the events that are given to a privacy accountant."""
@@ -174,8 +161,8 @@ class Recorder(Listener):
             return self.answer("event", name, make, *fields)
         number = len(self.events)
         self.repeats[number] = make
-        answer = self.drawn("mechanism", name, make, *fields)
-        return stated.after(without_noise(answer), self.events[number]) if stated.after else answer
+        answer = self.answer("mechanism", name, make, *fields)
+        return stated.after(answer, self.events[number]) if stated.after else answer
 
 
 def _nudged(answer: Any, by: float) -> Any:

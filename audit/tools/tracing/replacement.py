@@ -16,7 +16,6 @@ from typing import Any, Callable  # noqa: UP035  # the alias below is evaluated,
 
 from epsaudit.tools.tracing import primitives
 from epsaudit.tools.tracing.listening import active_recorder, np, paused
-from epsaudit.tools.tracing.noise import apply_function, without_noise
 from epsaudit.tools.tracing.recorder import SAMPLER_PACKAGES, is_audited
 
 REPLACED: dict[int, tuple[Any, Any]] = {}
@@ -70,7 +69,7 @@ def sampler_handler(name: str, law: str, argument_names: str) -> Handler:
         make = functools.partial(original, *arguments, **keywords)
         if {"a", "x"} & {*names}:  # a choice from a population, which may be private; with weights it is a selection
             weighted = "numpy" in name and named.get("p") is not None
-            return recorder.answer("sample", name, make, states={"recomputed": not weighted})
+            return recorder.answer("sample", name, make, states={"redrawn": not weighted})
         for alias in {"sigma", "std", "lambd"} & {*named}:
             value: Any = named.pop(alias)
             named["scale"] = 1.0 / value if alias == "lambd" else value
@@ -85,14 +84,6 @@ def sampler_handler(name: str, law: str, argument_names: str) -> Handler:
         return arguments[0].data.copy_(answer) if fills_tensor else answer
 
     return handle
-
-
-def math_handler(recorder: Any, original: Any, arguments: Any, keywords: Any) -> Any:
-    """Answer a function of the module `math`, so that its result remembers the draws of its argument."""
-    value, *others = arguments
-    return apply_function(
-        original.__name__, lambda number: original(number, *map(without_noise, others), **keywords), value
-    )
 
 
 def sum_handler(_: Any, original: Any, arguments: Any, keywords: Any) -> Any:
@@ -140,8 +131,6 @@ def replace_samplers() -> None:
     """Replace everything in the tables of `epsaudit.tools.tracing.primitives`, in the libraries that are imported."""
     if np is not None:
         _replace_numpy()
-    for name in ("log", "log1p", "log2", "exp", "sqrt", "copysign", "fabs", "floor", "ceil", "trunc", "pow"):
-        replace_function(math, name, math_handler)
     replace_function(math, "fsum", sum_handler)
     for owners, calls in primitives.SAMPLERS.items():
         paths = owners.split()

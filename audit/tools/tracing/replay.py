@@ -9,7 +9,7 @@ import pickle
 from typing import Any
 
 from epsaudit.tools.tracing import primitives
-from epsaudit.tools.tracing.recorder import RANDOM_KINDS, Recorder, TraceEvent, value_to_json
+from epsaudit.tools.tracing.recorder import KNOWN_LAWS, RANDOM_KINDS, Recorder, TraceEvent, value_to_json
 from epsaudit.tools.tracing.runs import Call, run_once
 
 NUDGES = (1e-6, 1e3, 2e3, -3e3)
@@ -20,7 +20,7 @@ PROPORTION_TOLERANCE = 2.0 / NUDGES[1]
 """[formula] Relative tolerance for changes to be proportional to the nudges. Whole numbers are rounded before and after
 a nudge, so that a change may be off by 2."""
 SAMPLE_RUNS = 100
-"""[formula] Further runs on each side if an input moves that meets noise of an unknown law. For Laplace noise with a
+"""[formula] Further runs on each side if the output differs and has noise of an unknown law. For Laplace noise with a
 fifth of the scale of the move, 100 outputs on one side are beyond all outputs on the other; for noise as large as the
 move half of them are."""
 MAX_NUDGED_DRAWS = SAMPLE_RUNS // 4
@@ -30,8 +30,8 @@ MECHANISM_CALLS = 512
 """[formula] Calls of a mechanism in compiled code on each of two inputs, to see whether its outputs are apart. Under
 1-DP a range with half of the outputs on one side has at least a fifth of the outputs on the other side. That it has
 none of 512 outputs has probability 1e-45."""
-MAX_ARRAY_PLACES = 64
-"""[time] Largest number of places of an array that are sampled. All runs take 17 ms to send for 64 places, and 2.6 s
+MAX_SAMPLED_PARTS = 64
+"""[time] Largest number of parts of the output that are sampled. All runs take 17 ms to send for 64 parts, and 2.6 s
 for 10,000."""
 BIT_TEST_CALLS = 2048
 """[formula] Calls of a mechanism on each of two inputs to compare the last bits of its outputs. For Gaussian noise of
@@ -62,9 +62,9 @@ def record_and_replay(
     dict
         "events" and "events_prime" are the recorded calls of both runs. "outcome" and "outcome_prime" are their
         outputs, and "repeated" is the output of a replay on x itself. "constant" names the parts of the output that
-        are the same in all runs of a side and differ between the sides. "responses" says how the output follows
-        nudged draws, and "samples" has outputs of single draws and mechanisms on both sides. "unseen" and "unread"
-        say what was not observed.
+        are the same in all runs of a side and differ between the sides. "responses" and "responses_prime" say how the
+        outputs on x and on x' follow nudged draws. "samples" has outputs of single mechanisms on both sides, and
+        "parts" has values of parts of the output on both sides. "unseen" and "unread" say what was not observed.
     """
     both, recorded = (pickle.dumps(x, -1), pickle.dumps(x_prime, -1)), Recorder()
     outcome, repeated = run_once(call, both[0], recorded, seed), run_once(call, both[0], Recorder(recorded), seed)
@@ -72,15 +72,19 @@ def record_and_replay(
     outcome_prime = run_once(call, both[1], replay, seed)
     leaves = outcome["leaves"], outcome_prime["leaves"]
     differing = [name for name in {**leaves[0], **leaves[1]} if leaves[0].get(name, ...) != leaves[1].get(name, ...)]
-    matched = {one.order: one for one in replay.events if one.order is not None}
+    matched = {one.order: number for number, one in enumerate(replay.events) if one.order is not None}
     moved = {
-        order: recorded.events[order] for order, one in matched.items() if one.input != recorded.events[order].input
+        order: recorded.events[order]
+        for order, number in matched.items()
+        if replay.events[number].input != recorded.events[order].input
     }
-    followed = {"add": moved, "draw": matched if differing else moved}
-    nudged = [order for order, one in matched.items() if order in followed.get(one.kind, ())]
-    is_random = any(event.kind in RANDOM_KINDS for event in recorded.events + replay.events)
-    constant, samples = _make_further_runs(call, both, recorded, seed, leaves, differing, moved, free_runs, is_random)
-    samples.update(_mechanism_samples(recorded, replay, moved, bits))
+    nudged = [order for order in (matched if differing else moved) if recorded.events[order].kind == "draw"]
+    nudged = nudged[:MAX_NUDGED_DRAWS]
+    events = recorded.events + replay.events
+    is_random = any(one.kind in RANDOM_KINDS for one in events)
+    is_unknown = any(one.kind == "sample" or (one.kind == "draw" and one.law not in KNOWN_LAWS) for one in events)
+    n_runs = max(free_runs, SAMPLE_RUNS * is_unknown) if is_random else 1
+    constant, parts = _make_further_runs(call, both, seed, leaves, differing, n_runs, is_unknown)
     return {
         "events": [vars(event) for event in recorded.events],
         "events_prime": [vars(event) for event in replay.events],
@@ -88,10 +92,12 @@ def record_and_replay(
         "outcome_prime": outcome_prime,
         "repeated": repeated["leaves"],
         "constant": constant if free_runs or not is_random else [],
-        "responses": [
-            [order, _response(call, both[0], recorded, order, leaves[0], seed)] for order in nudged[:MAX_NUDGED_DRAWS]
+        "responses": [[order, _response(call, both[0], recorded, order, leaves[0], seed)] for order in nudged],
+        "responses_prime": [
+            [order, _response(call, both[1], replay, matched[order], leaves[1], seed)] for order in nudged if differing
         ],
-        "samples": [[order, *made] for order, made in samples.items()],
+        "samples": [[order, *made] for order, made in _mechanism_samples(recorded, replay, moved, bits).items()],
+        "parts": parts,
         "bits": bits,
         "unseen": sorted({*recorded.unseen, *replay.unseen}),
         "unread": sorted({*outcome.get("unread", ()), *outcome_prime.get("unread", ())}),
@@ -101,38 +107,34 @@ def record_and_replay(
 def _make_further_runs(
     call: Call,
     both: tuple[bytes, bytes],
-    recorded: Recorder,
     seed: int,
     leaves: tuple[dict[str, Any], dict[str, Any]],
     differing: list[str],
-    moved: dict[int, TraceEvent],
-    free_runs: int,
-    is_random: bool,
-) -> tuple[list[str], dict[int, Any]]:
+    n_runs: int,
+    samples_parts: bool,
+) -> tuple[list[str], dict[str, Any]]:
     """Make further runs on both sides with other random numbers.
 
     Returns
     -------
     constant : list of str
         The names of those differing parts of the output that were the same in all runs of a side.
-    samples : dict
-        For each sum that moved and has noise of an unknown law, the lists of its values on x and on x'.
+    parts : dict
+        If ``samples_parts`` is true, for each other differing part that is a number on both sides, the lists of its
+        values on x and on x' in further runs.
     """
-    unknown = [order for order, one in moved.items() if one.kind == "add" and not one.states["is_linear"]]
-    samples: dict[int, Any] = {order: ([], []) for order in unknown}
+    numbers = [name for name in differing if all(type(one.get(name)) in (int, float) for one in leaves)]
+    parts: dict[str, Any] = {name: ([], []) for name in numbers[:MAX_SAMPLED_PARTS] if samples_parts}
     constant = differing
-    for number in range(2 * max(free_runs, SAMPLE_RUNS * bool(samples)) if is_random else 2):
-        if not constant and not samples:
+    for number in range(2 * n_runs):
+        if not constant and not parts:
             break
-        side, free = number % 2, Recorder(recorded, ())
-        found = run_once(call, both[side], free, seed + 1 + number)["leaves"]
+        side = number % 2
+        found = run_once(call, both[side], Recorder(replays=False), seed + 1 + number)["leaves"]
         constant = [name for name in constant if found.get(name, ...) == leaves[side].get(name, ...)]
-        for place, event in enumerate(free.events):
-            if event.order in samples:
-                value: Any = free.results.get(place)
-                some = value.ravel()[:MAX_ARRAY_PLACES] if hasattr(value, "ravel") else value
-                samples[event.order][side].append(value_to_json(some))
-    return constant, samples
+        for name, sides in parts.items():
+            sides[side].append(found.get(name))
+    return constant, {name: sides for name, sides in parts.items() if name not in constant}
 
 
 def _mechanism_samples(
@@ -153,30 +155,30 @@ def _mechanism_samples(
 
 
 def _response(
-    call: Call, data: bytes, recorded: Recorder, order: int, before: dict[str, Any], seed: int
-) -> dict[str, tuple[float, bool]]:
+    call: Call, data: bytes, recorded: Recorder, number: int, before: dict[str, Any], seed: int
+) -> dict[str, tuple[float, bool, bool]]:
     """Return how each part of the output responds when the answer of a recorded draw is nudged.
 
     Returns
     -------
     dict
-        For each part that responds or is a number, its name with two values. The first is the change for each unit of
-        the nudge; it is 0 for a part that does not change in proportion. The second is true if the first describes the
-        whole response. It is false for a number that is rounded later, which changes in proportion to large nudges and
-        not at all by the tiny one, and for a part that changes without any proportion, as a selection does.
+        For each part that responds or is a number, its name with three values. The first is the change for each unit of
+        the nudge. The second is true if the first describes the whole response. It is false for a number that is
+        rounded later, which changes in proportion to large nudges and not at all by the tiny one, and for a part that
+        changes without any proportion, as a selection does. The third is true if the part changes in proportion to
+        large nudges.
     """
-    # sums with the nudged answer are computed again, so that only the draws are as recorded
-    runs = [run_once(call, data, Recorder(recorded, RANDOM_KINDS, (order, by)), seed)["leaves"] for by in NUDGES]
-    found: dict[str, tuple[float, bool]] = {}
-    is_integer = type(recorded.results[order]) is int
+    runs = [run_once(call, data, Recorder(recorded, nudge=(number, by)), seed)["leaves"] for by in NUDGES]
+    found: dict[str, tuple[float, bool, bool]] = {}
+    is_integer = type(recorded.results[number]) is int
     for name, value in before.items():
         after = [one.get(name) for one in runs]
         if all(type(one) in (int, float) for one in (value, *after)):
             tiny, *large = ((one - value) / by for one, by in zip(after, NUDGES))  # noqa: B905  # strict since 3.10
             slope = large[-1]
-            proportional = slope and all(abs(one - slope) <= PROPORTION_TOLERANCE * abs(slope) for one in large)
+            proportional = slope != 0.0 and all(abs(one - slope) <= PROPORTION_TOLERANCE * abs(slope) for one in large)
             is_complete = bool(tiny) or (is_integer if proportional else not any(large))
-            found[name] = slope if proportional else tiny, is_complete
+            found[name] = slope if proportional else tiny, is_complete, proportional
         elif after != [value] * len(after):
-            found[name] = 0.0, False
+            found[name] = 0.0, False, False
     return found

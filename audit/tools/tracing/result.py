@@ -30,7 +30,7 @@ class Trace:
     unseen: tuple[str, ...]
     """Sentences on what was not observed: threads, processes, compiled code."""
     calls: int
-    """Number of draws, sums and mechanisms that were recorded on x."""
+    """Number of draws, counts and mechanisms that were recorded on x."""
     seconds: float = field(compare=False)
     """Duration of the trace in seconds."""
     seed: int
@@ -42,8 +42,8 @@ class Trace:
     claim."""
     cheapest: float | None = None
     """Cost of the cheapest alignment of the noise, as a value of the claim's parameter, if an alignment decides the
-    pair: if the function only adds noise, multiplies it by numbers and returns it. If no alignment keeps the whole
-    run, it is the cost of what comes before the suspected place."""
+    pair: if the function only adds noise, multiplies it by numbers and returns it, or if a run has no alignment within
+    the claim. If no alignment keeps the whole run, it is the cost of what comes before the suspected place."""
 
     @property
     def suspicious(self) -> bool:

@@ -16,7 +16,6 @@ from typing import Any, Callable  # noqa: UP035  # the alias below is evaluated,
 
 from epsaudit import serve
 from epsaudit.tools.tracing.listening import HERE, Listener, np
-from epsaudit.tools.tracing.noise import without_noise
 from epsaudit.tools.tracing.recorder import Recorder, is_audited, value_to_json
 from epsaudit.tools.tracing.replacement import replace_names, traced_generator
 
@@ -144,7 +143,6 @@ def streams_to_lists(value: Any) -> Any:
 
 def output_to_json(output: Any) -> Any:
     """Return an output as JSON can represent it; a part of an unknown type becomes ``{"object": its type}``."""
-    output = without_noise(output)
     with contextlib.suppress(Exception):  # an object's own methods may raise anything
         return serve.encode_value(output)
     if isinstance(output, dict):

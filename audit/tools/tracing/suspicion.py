@@ -33,9 +33,9 @@ class Suspicion:
     stack: tuple[StackFrame, ...] = ()
     """File, line and function of the calls that led to the place, the innermost first."""
     loss: float | None = None
-    """The privacy loss of the noisy numbers of this component, as a value of the claim's parameter, if their laws are
-    known. It is the loss if these numbers are released by themselves, and not the loss of the output: other noise may
-    cover the numbers, and a difference may cancel them."""
+    """The cost of the cheapest alignment of a run, or the exact loss of a discrete output, as a value of the claim's
+    parameter; None if it is unknown. The cost is no lower bound on the loss of the output, as another alignment may be
+    cheaper."""
 
     @property
     def file(self) -> str:
@@ -69,9 +69,9 @@ class Findings:
         self.not_judged: list[str] = []
         """Sentences on inputs that move and are not judged, because their noise is unknown."""
 
-    def suspect(self, order: Any, kind: str, sentence: str, stack: Any, loss: float | None = None) -> None:
+    def suspect(self, order: Any, kind: str, sentence: str, stack: Any) -> None:
         """Add a suspicion about the recorded call with the number ``order``."""
-        self._found.append((order, Suspicion(kind, sentence, tuple(map(tuple, stack)), loss)))
+        self._found.append((order, Suspicion(kind, sentence, tuple(map(tuple, stack)))))
 
     def has(self, kind: str) -> bool:
         """Return whether there is a suspicion of this kind."""

@@ -3,5 +3,6 @@
 The theorem is in docs/explanation/theory.md, in the section on alignments. `epsaudit.tools.tracing.alignment.bound` is
 the entry point. `tracked` has the numbers that know their draws, `run` one recorded or replayed run, `shifts` the
 linear program, `sampled` the statistical bound, `paths` and `certain` the bound without confidence. `explanation` says
-why a pair has no alignment within its claim, and `recorded_pair` records the runs that a trace explains.
+why a run has no alignment within its claim. `recorded_pair` records the runs that a trace explains, and
+`pair_explanation` says what they show.
 """

@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from epsaudit.tools.tracing.alignment.following import has_same_output, needed_events
 from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
 from epsaudit.tools.tracing.alignment.run import (
     COMPARE,
+    OTHER_DRAWS,
+    OTHER_EVENTS,
     RELEASE,
     RETURN,
     AlignmentRun,
@@ -37,8 +40,6 @@ from epsaudit.tools.tracing.alignment.shifts import (
 
 NO_SHIFT = "no shift of the noise keeps all comparisons and released numbers"
 NO_SINGLE_SHIFT = "no single shift of the noise keeps this output"
-MAX_EVENTS_TO_REDUCE = 256
-"""[time] Largest number of comparisons of a run. Each costs one run to find whether the output needs it."""
 
 
 class Aligned(NamedTuple):
@@ -103,7 +104,7 @@ class ByOutput:
         try:
             second = run_prime(AlignmentRun(0, first, forced="all"))
             require_same_path(first, second)
-            needed = self._needed_events(first, run_prime)
+            needed = needed_events(first, run_prime)
         except Parted:
             self.shifts[key] = None
             return
@@ -118,24 +119,6 @@ class ByOutput:
         laws = [(one.law, one.scale) for one in second.draws]
         self.shifts[key] = cheapest_amounts([*known], laws)
 
-    def _needed_events(self, first: AlignmentRun, run_prime: Runner) -> list[int]:
-        """Return the positions of released numbers and of a smallest set of comparisons that keeps the output.
-
-        The set is found by leaving out one comparison after the other: a comparison is not needed if the output stays
-        the same when it, and all comparisons left out before, have the opposite outcome.
-        """
-        compared = [number for number, one in enumerate(first.events) if one.kind == COMPARE]
-        if len(compared) > MAX_EVENTS_TO_REDUCE:
-            raise Parted("too many comparisons")
-        kept = set(compared)
-        for number in compared:
-            try:
-                if _same_output(first, run_prime(AlignmentRun(0, first, forced=frozenset(kept - {number}), flip=True))):
-                    kept.remove(number)
-            except Parted:
-                continue
-        return [number for number, one in enumerate(first.events) if one.kind != COMPARE or number in kept]
-
 
 def signature(run: AlignmentRun) -> Any:
     """Return what both sides know of a run if comparisons are dropped: output, released terms, discrete outcomes."""
@@ -148,22 +131,15 @@ def _hashable(value: Any) -> Any:
     return value if isinstance(value, (int, float, str, tuple)) else repr(value)
 
 
-def _same_output(first: AlignmentRun, other: AlignmentRun) -> bool:
-    """Return whether a partly forced run has the form of the output, and releases and returns the same numbers."""
-    mine, theirs = ([one for one in run.events if one.kind != COMPARE] for run in (first, other))
-    same = [(one.kind, one.terms) for one in mine] == [(one.kind, one.terms) for one in theirs]
-    return same and first.form == other.form and len(first.draws) == len(other.draws)
-
-
 def require_same_path(first: AlignmentRun, second: AlignmentRun) -> None:
     """Raise `Parted` unless a forced run has the events, the draws and the output of the recorded one."""
     if len(second.draws) != len(first.draws) or [one.law for one in second.draws] != [one.law for one in first.draws]:
-        raise Parted("the number or the kind of draws depends on the data")
+        raise Parted(OTHER_DRAWS)
     if len(second.choices) != len(first.choices) or len(second.steps) != len(first.steps):
         raise Parted("the number of discrete draws or of mechanisms depends on the data")
     for one, other in zip(first.events, second.events, strict=False):
         if one.kind != other.kind or one.terms != other.terms:
-            raise Parted("another comparison, or another released number, follows")
+            raise Parted(OTHER_EVENTS)
     if len(second.events) != len(first.events):
         raise Parted("the number of comparisons and released numbers depends on the data")
     if first.form != second.form:
@@ -176,7 +152,7 @@ def verified(first: AlignmentRun, shift: Shift, run_prime: Runner, whole_path: b
         third = run_prime(AlignmentRun(0, first, values=shift.moved(first.draws)))
         if whole_path:
             require_same_path(first, third)
-        elif not _same_output(first, third) or len(third.choices) != len(first.choices):
+        elif not has_same_output(first, third) or len(third.choices) != len(first.choices):
             raise Parted("the shifted noise gives another output")
         for one, other in _events_to_match(first, third, whole_path):
             if one.kind == COMPARE and one.outcome != other.outcome:

@@ -16,7 +16,17 @@ from epsaudit.errors import QUOTED, clipped
 from epsaudit.tools.tracing.alignment.aligned import NO_SHIFT, concentrated_loss, other_losses
 from epsaudit.tools.tracing.alignment.certain import combined, loss_of_path
 from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
-from epsaudit.tools.tracing.alignment.run import RAISES, RETURN, AlignmentRun, Draw, Parted, Runner, Stack
+from epsaudit.tools.tracing.alignment.run import (
+    COMPARE,
+    OTHER_EVENTS,
+    RAISES,
+    RETURN,
+    AlignmentRun,
+    Draw,
+    Parted,
+    Runner,
+    Stack,
+)
 from epsaudit.tools.tracing.alignment.shifts import Shift, stretch_or_shift
 from epsaudit.tools.tracing.comparison import difference_in_words
 from epsaudit.tools.tracing.losses import exceeds
@@ -69,24 +79,13 @@ def explained(
     """
     for seed in seeds:
         found = [_explained_run(claim, *one, seed, names) for one, names in zip(directions, DIRECTIONS, strict=True)]
-        if (worst := _most_expensive(found)) is not None:
+        if (worst := most_expensive(found)) is not None:
             return worst
     return None
 
 
-def explain_pair(claim: Claim, run: Run, run_prime: Run) -> Explanation | None:
-    """Return why two recorded runs of which an alignment decides everything have no alignment within the claim."""
-    both = (run, run_prime), (run_prime, run)
-    return _most_expensive([explain(claim, *one, names=names) for one, names in zip(both, DIRECTIONS, strict=True)])
-
-
-def cost_of_pair(claim: Claim, run: Run, run_prime: Run) -> float:
-    """Return what the cheapest alignment of two runs with the same events costs, the larger one of both directions."""
-    both = _Prefixes(claim, run, run_prime), _Prefixes(claim, run_prime, run)
-    return max(one.cost(one.n_events) for one in both)
-
-
-def _most_expensive(found: Sequence[Explanation | None]) -> Explanation | None:
+def most_expensive(found: Sequence[Explanation | None]) -> Explanation | None:
+    """Return the explanation with the largest cost, the first one of several; None if there is none."""
     return max((one for one in found if one is not None), key=lambda one: one.cheapest, default=None)
 
 
@@ -122,10 +121,10 @@ def explain(
     names : tuple of str
         The names of x and x'.
     """
-    prefixes = _Prefixes(claim, first, second, names)
+    prefixes = Prefixes(claim, first, second, names)
     n_events, n_draws = prefixes.n_events, prefixes.n_draws
     cost = prefixes.cost(n_events)
-    raised = [(one, name) for one, name in ((second, names[1]), (first, names[0])) if _raises(one)]
+    raised = [(one, name) for one, name in ((second, names[1]), (first, names[0])) if raises(one)]
     if raised and first.form != second.form:
         ((one, side), *_) = raised
         return Explanation(BRANCHES, f"{one.form[1]} is raised on {side} alone ({one.form[2]})", one.returned, cost)
@@ -150,11 +149,12 @@ def explain(
     return Explanation(BRANCHES, parted, second.returned or first.returned, cost) if parted else None
 
 
-def _raises(one: Run) -> bool:
+def raises(one: Run) -> bool:
+    """Return whether a run raised an exception."""
     return isinstance(one.form, tuple) and one.form[:1] == (RAISES,)
 
 
-class _Prefixes:
+class Prefixes:
     """The common beginning of a run on x and of the run on x' that follows it, and the cost of aligning parts of it."""
 
     def __init__(self, claim: Claim, first: Run, second: Run, names: tuple[str, str] = DIRECTIONS[0]) -> None:
@@ -188,6 +188,14 @@ class _Prefixes:
         if shift is None:
             return math.inf
         return cost_of(self.claim, shift, *self._draws(count), *(self.others if with_others else (0.0, 0.0)))
+
+    def cost_without_comparisons(self) -> float:
+        """Return what the cheapest alignment costs that keeps only the numbers that are released or returned."""
+        numbers = [number for number in range(self.n_events) if self.first.events[number].kind != COMPARE]
+        events = [[run.events[number] for number in numbers] for run in (self.first, self.second)]
+        draws = self._draws(self.n_events)
+        shift = stretch_or_shift(events[0], events[1], *draws, self._known)
+        return math.inf if shift is None else cost_of(self.claim, shift, *draws, *self.others)
 
     def explain(self) -> Explanation:
         """Return why the common beginning has no alignment within the claim."""
@@ -275,13 +283,25 @@ class _Prefixes:
 
     def how_events_differ(self) -> str:
         """Return how the first events after the common beginning differ, in words."""
-        events = [one.events[self.n_events :] for one in (self.first, self.second)]
-        if not all(events):
-            return "the number of comparisons and released numbers depends on the data"
-        (one, *_), (other, *_) = events
-        if one.kind == other.kind and len(one.terms) == len(other.terms) == 1 and one.terms[0][0] == other.terms[0][0]:
-            return f"noise is multiplied by {self._both(one.terms[0][1], other.terms[0][1])}"
-        return "another comparison, or another released number, follows"
+        factor = self.explain_factor()
+        if factor is not None:
+            return factor.reason
+        if self.n_events < min(len(self.first.events), len(self.second.events)):
+            return OTHER_EVENTS
+        return "the number of comparisons and released numbers depends on the data"
+
+    def explain_factor(self) -> Explanation | None:
+        """Return an explanation if the first events that differ are about one draw that is multiplied by data."""
+        if self.n_events >= min(len(self.first.events), len(self.second.events)):
+            return None
+        one, other = (run.events[self.n_events] for run in (self.first, self.second))
+        draws = [draw for draw, _ in one.terms]
+        if one.kind != other.kind or len(draws) != 1 or draws != [draw for draw, _ in other.terms]:
+            return None
+        reason = f"noise is multiplied by {self._both(abs(one.terms[0][1]), abs(other.terms[0][1]))}"
+        returned = self.second.returned or self.first.returned
+        places = {RETURN: returned, COMPARE: self.first.draw_sites[one.terms[0][0]]}
+        return Explanation(PARAMETER, reason, places.get(one.kind, other.site), self.cost(self.n_events))
 
     def _explain_others(self) -> Explanation:
         """Return why discrete draws and mechanisms cost too much: a mechanism alone, or else the last one that pays."""

@@ -1,8 +1,9 @@
-"""The runs of a pair of which an alignment decides everything: noise is only added, multiplied by numbers and returned.
+"""The runs that a trace explains: on each dataset a recorded run, and the run on the other dataset that follows it.
 
-Such a function does the same whatever its draws are, so that one run on each dataset shows every run. The runs are
-recorded in the process of the audited code and are explained in the parent process. Needs Python 3.8 and numpy, because
-it runs in the process of the audited code.
+If noise is only added, multiplied by numbers and returned, the function does the same whatever its draws are, so that
+one run on each dataset shows every run. Otherwise a few runs with different draws are recorded. The runs are recorded
+in the process of the audited code and are explained in the parent process. Needs Python 3.8 and numpy, because it runs
+in the process of the audited code.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from epsaudit.tools.tracing.alignment.checks import GenuineRun, require_random_draws, require_same_output
+from epsaudit.tools.tracing.alignment.following import needed_events
 from epsaudit.tools.tracing.alignment.run import (
+    COMPARE,
     RAISES,
     RETURN,
     AlignmentRun,
@@ -26,6 +29,7 @@ from epsaudit.tools.tracing.alignment.run import (
     Stack,
     execute,
 )
+from epsaudit.tools.tracing.primitives import UNIFORM
 from epsaudit.tools.tracing.recorder import SAMPLER_PACKAGES, is_audited
 from epsaudit.tools.tracing.runs import Call
 
@@ -33,6 +37,13 @@ ORDINARY_RUNS = 4
 """[chosen] Runs on each side with ordinary numbers, whose outputs must be those of runs with tracked numbers. They
 reveal functions that treat a tracked number unlike a float without asking for its value, and randomness that was not
 observed."""
+SEARCHED_RUNS = 64
+"""[formula] Runs on each side of a function that compares noise or converts it, among which runs on other paths are
+searched. A path that a run takes with probability 1/10 is missed in all of them with probability 1e-3."""
+MAX_FOLLOWED = 12
+"""[time] Largest number of runs on each side that are followed on the other side. Each takes 2 to 10 ms."""
+MAX_COMPARISONS = 64
+"""[time] Largest number of comparisons of a run. Each costs one run to find whether the output needs it."""
 
 
 class RecordedStep(NamedTuple):
@@ -59,8 +70,8 @@ class RecordedRun:
     counts: list[Count]
     returned: Stack
     form: Any
-    """0 on x; 0 or 1 on x', for an output with the same or with other parts without noise. If an exception is raised,
-    it is (`RAISES`, name, message)."""
+    """0 for the recorded run; 0 or 1 for the run that follows it, for an output with the same or with other parts
+    without noise. If an exception is raised, it is (`RAISES`, name, message)."""
     choices: tuple[Any, ...] = ()
 
     @classmethod
@@ -81,6 +92,21 @@ class RecordedRun:
         )
 
 
+class FollowedRun(NamedTuple):
+    """A recorded run on one dataset, and the run on the other dataset that follows it."""
+
+    first: RecordedRun
+    second: RecordedRun
+    parted: str
+    """Why the second run ended early; empty if it did not."""
+
+    @classmethod
+    def of_json(cls, data: Any) -> FollowedRun:
+        """Return the runs that `_followed` described."""
+        first, second, parted = data
+        return cls(RecordedRun.of_json(first), RecordedRun.of_json(second), parted)
+
+
 def _stack(frames: Any) -> Stack:
     return tuple((file, line, function) for file, line, function in frames)
 
@@ -99,8 +125,10 @@ def _run_to_json(run: AlignmentRun, other: AlignmentRun, form: Any) -> dict[str,
     }
 
 
-def recorded_pair(call: Call, both: tuple[bytes, bytes], seed: int, n_calls: tuple[int, int]) -> dict[str, Any]:
-    """Record a run on each dataset, and check that ordinary numbers give the same.
+def recorded_pair(
+    call: Call, both: tuple[bytes, bytes], seed: int, n_calls: tuple[int, int], mechanisms: bool
+) -> dict[str, Any]:
+    """Record runs on both datasets with the runs that follow them, and check that ordinary numbers give the same.
 
     Parameters
     ----------
@@ -109,47 +137,117 @@ def recorded_pair(call: Call, both: tuple[bytes, bytes], seed: int, n_calls: tup
     both : tuple of bytes
         The pickled datasets.
     seed : int
-        Seed of the runs.
+        Seed of the first run on each dataset; further runs have the next seeds.
     n_calls : tuple of int
         Number of calls of samplers in the first run on each dataset.
+    mechanisms : bool
+        Whether mechanisms of libraries are called. If their answers are compared or converted, which libraries do
+        themselves, the input of a mechanism is judged by what it states, and not by an alignment.
 
     Returns
     -------
     dict
-        ``{"why": reason}`` if a run does something else with noise than to add, to multiply and to return it, or if a
-        check fails. Otherwise "runs" has both runs, and "doubt" says why their draws may not tell the law of the
-        output, or is None.
+        ``{"why": reason}`` if alignments of noise cannot explain the function, or if a check fails. Otherwise "runs"
+        has a list of runs that were recorded on x and followed on x', and a list of runs that were recorded on x' and
+        followed on x, as `FollowedRun.of_json` reads them. "straight" says whether noise is only added, multiplied by
+        numbers and returned, so that there is one run in each list. Otherwise "runs with released sums" has the same
+        for runs in which a sum of noise and data is released when it meets data again. "doubt" says why the draws may
+        not tell the law of the output, or is None.
     """
     try:
-        first = execute(call, both[0], AlignmentRun(seed, sites=True), seed)
-        answers = [one.answer for one in first.steps]
-        second = execute(call, both[1], AlignmentRun(seed, sites=True, answers=answers), seed)
-        for run in (first, second):
-            if (
-                run.choices
-                or run.unseen
-                or len(run.steps) != len(first.steps)
-                or any(one.kind != RETURN for one in run.events)
-            ):
-                return {"why": "noise is compared or used otherwise than in sums, or something else is drawn"}
-        steps = zip(first.steps, second.steps)  # noqa: B905  # strict since 3.10
-        if any(one.loss_to(its) == math.inf for one, its in steps):
-            return {"why": "the loss of a mechanism of a library is unknown"}
+        firsts = [_recorded(call, data, seed) for data in both]
+        straight = all(one.kind == RETURN for run in firsts for one in run.events)
+        if not straight and mechanisms:
+            return {"why": "the answer of a mechanism is used otherwise than in sums"}
         doubts = [_check(call, data, seed) for data in both]
+        runs = _directions(call, both, firsts, seed, not straight)
     except Parted as parted:
         return {"why": parted.reason}
-    doubts += [first.doubt, second.doubt]
-    if (first.n_calls, second.n_calls) != n_calls:
+    doubts += [one.doubt for one in firsts]
+    if tuple(one.n_calls for one in firsts) != n_calls:
         doubts.append("a later run draws more or less often than the first")
-    raises = [isinstance(one.form, tuple) and one.form[:1] == (RAISES,) for one in (first, second)]
-    if all(raises):
+    if all(_raises(one) for one in firsts):
         return {"why": "an exception is raised on both datasets"}
-    form = first.form if raises[0] else 0
-    form_prime = second.form if raises[1] else int(first.form != second.form)
-    return {
-        "runs": [_run_to_json(first, second, form), _run_to_json(second, first, form_prime)],
-        "doubt": next((one for one in doubts if one is not None), None),
-    }
+    found = {"runs": runs, "straight": straight, "doubt": next((one for one in doubts if one is not None), None)}
+    if not straight:
+        with contextlib.suppress(Parted):
+            firsts = [_recorded(call, data, seed, True) for data in both]
+            found["runs with released sums"] = _directions(call, both, firsts, seed, True)
+    return found
+
+
+def _recorded(call: Call, data: bytes, seed: int, releases_sums: bool = False) -> AlignmentRun:
+    """Return a recorded run; raise `Parted` if something else than noise is drawn, or if too much is compared."""
+    run: AlignmentRun = execute(call, data, AlignmentRun(seed, sites=True, releases_sums=releases_sums), seed)
+    if run.choices or run.unseen or any(one.law == UNIFORM for one in run.draws):
+        raise Parted("something else than noise is drawn")
+    if sum(one.kind == COMPARE for one in run.events) > MAX_COMPARISONS:
+        raise Parted("too many comparisons")
+    return run
+
+
+def _directions(
+    call: Call, both: tuple[bytes, bytes], firsts: list[AlignmentRun], seed: int, searches: bool
+) -> list[list[tuple[Any, Any, str]]]:
+    """Return the runs that were recorded on x and followed on x', and those in the other direction.
+
+    With ``searches``, runs on other paths than those of the first runs are recorded as well.
+    """
+    found = []
+    for first, data, to in zip(firsts, both, both[::-1]):  # noqa: B905  # strict since 3.10
+        path = path_of(first)  # before events that the output does not need are left out
+        runs = [_followed(call, first, to, seed)]
+        if searches:
+            runs += [_followed(call, one, to, seed) for one in _runs_on_other_paths(call, data, first, path)]
+        found.append(runs)
+    return found
+
+
+def _runs_on_other_paths(call: Call, data: bytes, first: AlignmentRun, path: Any) -> Iterator[AlignmentRun]:
+    """Yield recorded runs on paths that differ from the path of a first run and from one another."""
+    seen = {path}
+    for number in range(first.seed + 1, first.seed + SEARCHED_RUNS):
+        path = path_of(execute(call, data, AlignmentRun(number, releases_sums=first.releases_sums), number))
+        if path not in seen:
+            seen.add(path)
+            yield _recorded(call, data, number, first.releases_sums)
+        if len(seen) >= MAX_FOLLOWED:
+            return
+
+
+def path_of(run: AlignmentRun) -> Any:
+    """Return the path of a run: its laws, its events without their values, and the outcomes of its comparisons."""
+    events = tuple((one.kind, one.terms, one.kind == COMPARE and one.outcome) for one in run.events)
+    return tuple(one.law for one in run.draws), events
+
+
+def _followed(call: Call, first: AlignmentRun, data: bytes, seed: int) -> tuple[Any, Any, str]:
+    """Return a run and the run on the other dataset that follows it, without comparisons that the output does not need.
+
+    The result has both runs as JSON can represent them, and the reason why the second one ended early.
+    """
+
+    def run_prime(run: AlignmentRun) -> Any:
+        return execute(call, data, run, seed)
+
+    second, parted = AlignmentRun(0, first, forced="all", sites=True), ""
+    try:
+        run_prime(second)
+    except Parted as error:
+        parted = error.reason
+    if any(one.loss_to(its) == math.inf for one, its in zip(first.steps, second.steps)):  # noqa: B905
+        raise Parted("the loss of a mechanism of a library is unknown")
+    if not parted and path_of(first) == path_of(second):
+        kept = needed_events(first, run_prime)
+        for run in (first, second):
+            run.events = [run.events[number] for number in kept]
+    form = first.form if _raises(first) else 0
+    form_prime = second.form if _raises(second) else int(first.form != second.form)
+    return _run_to_json(first, second, form), _run_to_json(second, first, form_prime), parted
+
+
+def _raises(run: AlignmentRun) -> bool:
+    return isinstance(run.form, tuple) and run.form[:1] == (RAISES,)
 
 
 def _check(call: Call, data: bytes, seed: int) -> str | None:

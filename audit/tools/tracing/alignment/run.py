@@ -48,6 +48,8 @@ NEGLIGIBLE_SHIFT = 1e-9
 """[chosen] Largest difference, in scales of the noise that hides it, that counts as a rounding error. A difference that
 the noise does not hide is a leak even if it is small beside the data, such as a second in a time since 1970."""
 CATCHES = "the function catches BaseException, by which a run ends that cannot follow"
+OTHER_DRAWS = "the number or the kind of draws depends on the data"
+OTHER_EVENTS = "another comparison, or another released number, follows"
 FOLLOWED = (*LAWS, UNIFORM)
 """Laws of the table of samplers whose draws are tracked numbers."""
 KNOWN_ARGUMENTS = frozenset({"scale", "size", "p", "low", "high", "dtype", "method"})
@@ -134,6 +136,9 @@ class AlignmentRun(Listener):
         Whether geometric draws are discrete draws with a list of outcomes, and not noise that may be shifted.
     watches_generators : bool
         Whether to store the state of the generator of each draw, as `GenuineRun` does.
+    releases_sums : bool
+        Whether the sum of noise with a number is released when another number is added, as if the function had
+        published it before. A run that follows another one does as the recorded run does.
     """
 
     profiles = False
@@ -152,8 +157,10 @@ class AlignmentRun(Listener):
         answers: Sequence[Any] | None = None,
         list_whole_numbers: bool = False,
         watches_generators: bool = False,
+        releases_sums: bool = False,
     ) -> None:
         super().__init__()
+        self.releases_sums: bool = releases_sums if first is None else first.releases_sums
         self.seed, self.rng = seed, np.random.default_rng(seed)
         self.first, self.forced, self.flip, self.sites = first, forced, flip, sites
         self.values = values if values is not None or first is None else [one.value for one in first.draws]
@@ -197,7 +204,7 @@ class AlignmentRun(Listener):
         if self.values is None:
             value = self.rng.random() if law == UNIFORM else LAWS[law].draw(self.rng, scale)
         elif number >= len(self.values) or (self.first is not None and self.first.draws[number].law != law):
-            raise Parted("the number or the kind of draws depends on the data")
+            raise Parted(OTHER_DRAWS)
         else:
             value = self.values[number]
         self.draws.append(Draw(law, scale, value))
@@ -227,17 +234,18 @@ class AlignmentRun(Listener):
         self._require_active()
         number, outcome = len(self.events), natural
         if self.first is not None and (self.forced or self.flip):
-            outcome = self._forced_outcome(number, COMPARE, terms, natural)
+            outcome = self._forced_outcome(number, COMPARE, terms, constant, natural)
         self._record(COMPARE, terms, constant, outcome)
         return outcome
 
-    def _forced_outcome(self, number: int, kind: str, terms: Terms, natural: Any) -> Any:
+    def _forced_outcome(self, number: int, kind: str, terms: Terms, constant: float, natural: Any) -> Any:
         """Return the recorded outcome of an event where the run follows the recorded one, else the natural outcome."""
         assert self.first is not None
         recorded = self.first.events[number] if number < len(self.first.events) else None
         if self.forced == "all":
             if recorded is None or recorded.kind != kind or recorded.terms != ordered(terms):
-                raise Parted("another comparison, or another released number, follows")
+                self._record(kind, terms, constant, natural)
+                raise Parted(OTHER_EVENTS)
             return recorded.outcome
         if recorded is None or recorded.kind != kind:
             return natural
@@ -257,7 +265,7 @@ class AlignmentRun(Listener):
             recorded = self.first.events[number] if number < len(self.first.events) else None
             follows = recorded is not None and recorded.kind == RELEASE and recorded.terms == ordered(terms)
             if self.forced == "all":
-                value = self._forced_outcome(number, RELEASE, terms, value)
+                value = self._forced_outcome(number, RELEASE, terms, constant, value)
             elif follows and recorded is not None and self._same_release(recorded, terms, constant):
                 value = recorded.outcome
         self._record(RELEASE, terms, constant, value)
@@ -422,7 +430,7 @@ class AlignmentRun(Listener):
             return self.kept_object(answer)
         number = len(self.draws)
         if self.first is not None and [one.law for one in self.first.draws[number : number + 1]] != [ANSWER]:
-            raise Parted("the number or the kind of draws depends on the data")
+            raise Parted(OTHER_DRAWS)
         self._note_draw_site()
         self.draws.append(Draw(ANSWER, 1.0, float(answer)))
         return TrackedNumber(self, {number: 1.0}, 0.0, float(answer))

@@ -34,6 +34,8 @@ class Observer(Protocol):
 
     sites: bool
     """Whether places are stored."""
+    releases_sums: bool
+    """Whether the sum of noise with a number is released when another number is added."""
     doubt: str | None
     """Why tracked numbers may be treated unlike floats; set if another module asks for their type."""
 
@@ -57,13 +59,17 @@ class Observer(Protocol):
 class TrackedNumber:
     """A number of the form constant + sum of weights times draws, with its value in this run."""
 
-    __slots__ = ("constant", "run", "site", "terms", "value")
+    __slots__ = ("constant", "is_sum", "published", "run", "site", "terms", "value")
     __array_priority__ = 1e6
 
     def __init__(self, run: Observer, terms: Terms, constant: float, value: float, site: Any = ()) -> None:
         self.run, self.terms, self.constant, self.value = run, terms, constant, value
         self.site = site
         """The place of the last sum with a number, if the run stores places."""
+        self.is_sum = False
+        """Whether a number was added."""
+        self.published: float | None = None
+        """The released value, if the run releases sums and another number was added."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -88,8 +94,14 @@ class TrackedNumber:
             return NotImplemented
         if not math.isfinite(number):
             return sign * number
+        if self.is_sum and self.run.releases_sums:
+            self.published = float(self) if self.published is None else self.published
+            return self.published + sign * number
         site = self.run.site() if self.run.sites else ()
-        return TrackedNumber(self.run, self.terms, self.constant + sign * number, self.value + sign * number, site)
+        constant, value = self.constant + sign * number, self.value + sign * number
+        found = TrackedNumber(self.run, self.terms, constant, value, site)
+        found.is_sum = True
+        return found
 
     def times(self, other: Any) -> Any:
         """Return the product with a number; a tracked factor is released."""
@@ -101,7 +113,9 @@ class TrackedNumber:
         terms = {draw: weight * number for draw, weight in self.terms.items()}
         if not all(weight and math.isfinite(weight) for weight in terms.values()):
             return float(self) * number
-        return TrackedNumber(self.run, terms, self.constant * number, self.value * number, self.site)
+        found = TrackedNumber(self.run, terms, self.constant * number, self.value * number, self.site)
+        found.is_sum = self.is_sum
+        return found
 
     def _exceeds(self, other: Any, sign: float) -> Any:
         """Return whether ``sign * (self - other) > 0``, as the run decides."""

@@ -1,0 +1,105 @@
+"""What the followed runs of a pair show of a claim: why a run has no alignment within it, or what remains undecided.
+
+An alignment that keeps a comparison or a converted number need not be the cheapest one: a function may continue with a
+converted number as with any data, other noise may cover what follows, and another path may give the same output. This
+module says where an alignment that keeps everything decides nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from epsaudit.claims.definitions import Claim
+from epsaudit.tools.tracing.alignment.aligned import NO_SHIFT
+from epsaudit.tools.tracing.alignment.explanation import (
+    DIRECTIONS,
+    Explanation,
+    Prefixes,
+    explain,
+    most_expensive,
+    raises,
+)
+from epsaudit.tools.tracing.alignment.recorded_pair import FollowedRun
+from epsaudit.tools.tracing.alignment.run import COMPARE, OTHER_DRAWS, RELEASE
+from epsaudit.tools.tracing.losses import exceeds
+from epsaudit.tools.tracing.suspicion import Suspicion
+
+
+class PairExplanation(NamedTuple):
+    """What the followed runs of a pair show of a claim."""
+
+    why: Explanation | None
+    """Why a run has no alignment within the claim, or None if no run shows a reason."""
+    cost: float
+    """Largest cost of the cheapest alignment of a run that has one within the claim, in the claim's parameter."""
+    undecided: str
+    """Why alignments do not decide some runs; empty if they decide all of them."""
+    not_judged: tuple[str, ...]
+    """Sentences, with the place, on comparisons of noise whose alignments cost more than the claim."""
+
+
+def explain_pair(claim: Claim, directions: Sequence[Sequence[FollowedRun]]) -> PairExplanation:
+    """Return why recorded runs have no alignment within the claim, and what the alignment of the others costs.
+
+    If only comparisons cost more than the claim, and the numbers that are released or returned do not, then they are
+    listed as not judged.
+
+    Parameters
+    ----------
+    claim : Claim
+        The claim.
+    directions : sequence of sequence of FollowedRun
+        The runs in each of the `DIRECTIONS`.
+    """
+    found: list[Explanation] = []
+    undecided, not_judged, cost = "", list[str](), 0.0
+    for runs, names in zip(directions, DIRECTIONS, strict=True):
+        for one in runs:
+            known = Prefixes(claim, one.first, one.second, names)
+            reason, factor = _events_that_differ(one), known.explain_factor()
+            why = explain(claim, *one, names)
+            if reason and factor is not None:
+                found.append(factor)
+            elif reason or (why is not None and why.reason == NO_SHIFT and _draws_after_comparison(one)):
+                undecided = undecided or reason or NO_SHIFT
+            elif why is not None and why.aligned and not exceeds(claim, known.cost_without_comparisons()):
+                place = Suspicion("", "", why.stack).where
+                not_judged.append(f"{place} noise is compared, and no alignment within the claim keeps the comparisons")
+            elif why is not None:
+                found.append(why)
+            else:
+                cost = max(cost, known.cost(known.n_events))
+    return PairExplanation(most_expensive(found), cost, undecided, tuple(dict.fromkeys(not_judged)))
+
+
+def _events_that_differ(runs: FollowedRun) -> str:
+    """Return how comparisons, or what follows converted noise, depend on the data; empty if they do not.
+
+    A difference in the number of draws, or an exception, is no such difference.
+    """
+    first, second, parted = runs
+    if parted not in ("", OTHER_DRAWS):
+        return parted
+    if raises(first) or raises(second) or len(first.draws) != len(second.draws):
+        return ""
+    events = [[(one.kind, one.terms) for one in run.events] for run in (first, second)]
+    kinds = {kind for kind, _ in (*events[0], *events[1])}
+    if COMPARE in kinds and events[0] != events[1]:
+        return "what follows a comparison of noise depends on the data"
+    if RELEASE in kinds and first.form != second.form:
+        return "noise is converted and meets data later"
+    return ""
+
+
+def _draws_after_comparison(runs: FollowedRun) -> bool:
+    """Return whether noise is compared with a number that depends on the data, and other noise is drawn later.
+
+    What follows from the comparison may then be covered by the other noise.
+    """
+    compared = [
+        max(draw for draw, _ in one.terms)
+        for one, other in zip(runs.first.events, runs.second.events, strict=False)
+        if one.kind == COMPARE and one.constant != other.constant
+    ]
+    return bool(compared) and min(compared) < len(runs.first.draws) - 1
