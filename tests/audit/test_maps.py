@@ -111,7 +111,7 @@ def test_domains_as_opendp_prints_them_are_read():
     assert parse_domain("VectorDomain(AtomDomain(nan=true, T=f64), size=2)") == Vector(Atom("f64", nan=True), 2)
     assert parse_domain("OptionDomain(AtomDomain(T=String))") == Atom("str", null=True)
     with pytest.raises(AuditError, match="none of atoms"):
-        audit_map(Opaque("FrameDomain(a)"))
+        audit_map(Opaque("ArrayDomain(a)"))
     with pytest.raises(AuditError, match="no input_domain"):
         audit_map(3)
 

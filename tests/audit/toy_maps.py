@@ -1,4 +1,4 @@
-"""A toy library with 24 faults in maps, one of each kind, and a sound twin of each."""
+"""A toy library with 36 faults in maps, one of each kind, and a sound twin of each."""
 
 import itertools
 import math
@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from typing import NamedTuple
 
-from epsaudit.tools.maps import Adapter, Atom, Mapping, Vector
+from epsaudit.tools.maps import Adapter, Atom, Frame, Mapping, Margin, Vector
 
 SYMMETRIC, ORDERED, CHANGE, HAMMING = (
     "SymmetricDistance",
@@ -15,6 +15,9 @@ SYMMETRIC, ORDERED, CHANGE, HAMMING = (
     "HammingDistance",
 )
 ABSOLUTE, L1, L2, LARGEST = "AbsoluteDistance", "L1Distance", "L2Distance", "LInfDistance"
+PERSON, EXCHANGED = "SymmetricIdDistance(id)", "ChangeOneIdDistance(id)"
+GROUPS, PARALLEL = "FrameDistance(SymmetricDistance)", "L01InfDistance(SymmetricDistance)"
+PARTS = Mapping(Atom("str", categories=("a", "b", "c")), Vector(Atom("int", 0, 9)))
 SMALL = Vector(Atom("int", 0, 9))
 SIGNED = Vector(Atom("int", -10, 3))
 SIZED = Vector(Atom("int", 0, 9), 4)
@@ -86,6 +89,49 @@ def adapter(domain, metric, call, slope, output, member=None):
     return Adapter(domain, metric, call, slope if callable(slope) else lambda d: slope * d, output, member)
 
 
+def frame(*margins):
+    """People with an identifier, a place and an income."""
+    place = Atom("str", categories=("a", "b", "c"))
+    return Frame({"id": Atom("int", 0, 99), "place": place, "income": Atom("int", 0, 9)}, margins)
+
+
+def incomes(data):
+    return sum(one["income"] for one in data)
+
+
+def incomes_of_persons(data):
+    return sum({one["id"]: one["income"] for one in sorted(data, key=lambda one: one["income"])}.values())
+
+
+def places(data):
+    return len({one["place"] for one in data})
+
+
+def counts_of_places(data):
+    return dict(Counter(one["place"] for one in data))
+
+
+def sums_of_parts(data):
+    return {name: sum(part) for name, part in data.items()}
+
+
+def times(factor):
+    """A map of bounds by group that multiplies the numbers of records in a group."""
+    return lambda bounds: tuple((by, factor * per_group, groups) for by, per_group, groups in bounds)
+
+
+def group_counts(bounds):
+    """The map of counts by place: places that change, records in all, and records in one place."""
+    (_, records, _), (_, per_place, n_places) = bounds
+    return n_places, records, per_place
+
+
+def one_group_only(bounds):
+    places, _, per_place = group_counts(bounds)
+    return places, per_place, per_place
+
+
+TWO = Margin(("id",), max_length=1), Margin((), max_length=2)
 WIDE = Vector(Atom("i32"))
 WORDS = Vector(Atom("str"))
 CASES = {
@@ -186,6 +232,56 @@ CASES = {
         adapter(Mapping(Atom("str"), Atom("int", -99, 99)), L1, len, lambda d: d / 2, ABSOLUTE),
         adapter(
             Mapping(Atom("str"), Atom("int", -99, 99)), L1, lambda data: sum(data.values()), 1, ABSOLUTE,
+        ),
+    ),
+    "a person has several records": Case(
+        adapter(frame(), PERSON, incomes, 9, ABSOLUTE), adapter(frame(), PERSON, incomes_of_persons, 9, ABSOLUTE)
+    ),
+    "a person has two records": Case(
+        adapter(frame(Margin(("id",), max_length=2)), PERSON, incomes, 9, ABSOLUTE),
+        adapter(frame(Margin(("id",), max_length=2)), PERSON, incomes, 18, ABSOLUTE),
+    ),
+    "there are two persons": Case(
+        adapter(frame(*TWO), SYMMETRIC, incomes, lambda d: 8 * min(d, 2), ABSOLUTE),
+        adapter(frame(*TWO), SYMMETRIC, incomes, lambda d: 9 * min(d, 2), ABSOLUTE),
+    ),
+    "there is one group": Case(
+        adapter(frame(), SYMMETRIC, places, lambda d: min(d, 1), ABSOLUTE),
+        adapter(frame(Margin(("place",), max_groups=1)), SYMMETRIC, places, lambda d: min(d, 1), ABSOLUTE),
+    ),
+    "the keys are taken for invariant": Case(
+        adapter(frame(), SYMMETRIC, places, 0, ABSOLUTE),
+        adapter(frame(Margin(("place",), invariant="keys")), SYMMETRIC, places, 0, ABSOLUTE),
+    ),
+    "the lengths are taken for invariant": Case(
+        adapter(frame(Margin(("place",), invariant="keys")), SYMMETRIC, counts_of_places, 0, L1),
+        adapter(frame(Margin(("place",), invariant="lengths")), SYMMETRIC, counts_of_places, 0, L1),
+    ),
+    "an exchanged person counts half": Case(
+        adapter(frame(Margin(("id",), 2)), EXCHANGED, len, lambda d: d / 2, ABSOLUTE),
+        adapter(frame(Margin(("id",), 2)), EXCHANGED, len, 1, ABSOLUTE),
+    ),
+    "the records of a person are truncated for all": Case(
+        adapter(frame(), PERSON, lambda data: data[:3], 1, PERSON),
+        adapter(frame(), PERSON, lambda data: [one for one in data if one["income"] > 2], 1, PERSON),
+    ),
+    "records are doubled in groups": Case(
+        adapter(frame(Margin(("place",))), GROUPS, lambda data: data + data, times(1), GROUPS),
+        adapter(frame(Margin(("place",))), GROUPS, lambda data: data + data, times(2), GROUPS),
+    ),
+    "a person is in one group only": Case(
+        adapter(frame(Margin(("place",))), GROUPS, counts_of_places, one_group_only, "L01InfDistance"),
+        adapter(frame(Margin(("place",))), GROUPS, counts_of_places, group_counts, "L01InfDistance"),
+    ),
+    "the largest change of a part is taken for the sum": Case(
+        adapter(PARTS, PARALLEL, sums_of_parts, lambda d: (d[0], 9 * d[2], 9 * d[2]), "L01InfDistance"),
+        adapter(PARTS, PARALLEL, sums_of_parts, lambda d: (d[0], 9 * d[1], 9 * d[2]), "L01InfDistance"),
+    ),
+    "a record is in two parts": Case(
+        adapter(SMALL, SYMMETRIC, lambda data: [data, data], 1, "L1Distance(SymmetricDistance)"),
+        adapter(
+            SMALL, SYMMETRIC, lambda data: [[one for one in data if one % 2 == odd] for odd in (0, 1)], 1,
+            "L1Distance(SymmetricDistance)",
         ),
     ),
     "one coin for all records": Case(

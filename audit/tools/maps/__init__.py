@@ -13,12 +13,12 @@ from typing import Any
 from epsaudit.errors import AuditError, confidence_of, public, whole_at_least
 from epsaudit.running.streams import entropy
 from epsaudit.tools.maps.audit import audit_subject
-from epsaudit.tools.maps.domains import Atom, Mapping, Vector
+from epsaudit.tools.maps.domains import Atom, Frame, Mapping, Margin, Vector
 from epsaudit.tools.maps.process import OwnSubject, ServedSubject, Subject
 from epsaudit.tools.maps.result import MapAudit
 from epsaudit.tools.maps.subject import Adapter
 
-__all__ = ["Adapter", "Atom", "MapAudit", "Mapping", "Vector", "audit_map"]
+__all__ = ["Adapter", "Atom", "Frame", "MapAudit", "Mapping", "Margin", "Vector", "audit_map"]
 
 
 @public

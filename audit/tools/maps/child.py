@@ -18,8 +18,15 @@ from epsaudit import serve
 from epsaudit.claims import stated
 from epsaudit.tools.maps.domains import MAX_DRAWN_SIZE, draw_member
 from epsaudit.tools.maps.edits import draw_neighbour
-from epsaudit.tools.maps.metrics import DATASET_METRICS, TRIPLES, UndefinedDistanceError, input_distance, name_of
-from epsaudit.tools.maps.search import CachedMap, Deadline, Failure, accepted, run_on, search
+from epsaudit.tools.maps.metrics import (
+    DATASET_METRICS,
+    PERSON_METRICS,
+    UndefinedDistanceError,
+    distance_of,
+    inner_of,
+    name_of,
+)
+from epsaudit.tools.maps.search import CachedMap, Deadline, Failure, accepted, distance_of_inputs, run_on, search
 from epsaudit.tools.maps.subject import Adapter, read_subject
 
 MAX_TRIES = 4_000
@@ -78,7 +85,11 @@ def draw_pairs(
     After ``seconds`` of processor time, drawing ends with `CHOICE` times as many pairs as are asked for.
     """
     rng, target = random.Random(seed), distance_of(subject.input_metric, distance)
-    is_sum = name_of(subject.input_metric) in (*DATASET_METRICS, "L1Distance")
+    is_sum = inner_of(subject.input_metric) or name_of(subject.input_metric) in (
+        *DATASET_METRICS,
+        *PERSON_METRICS,
+        "L1Distance",
+    )
     edits, steps = (distance, (1,)) if is_sum else (1, (distance,))
     found: dict[str, tuple[Any, Any]] = {}
     ends = Deadline(seconds)
@@ -92,16 +103,14 @@ def draw_pairs(
         if not (accepted(subject, x) and accepted(subject, y)):
             continue
         is_long = isinstance(x, list) and len(x) > MAX_DRAWN_SIZE
-        if not is_long and input_distance(subject.input_metric, x, y) == target:
+        if is_long:
+            continue
+        d_in = distance_of_inputs(subject, x, y)
+        if (d_in[:1] if name_of(subject.input_metric) == "FrameDistance" and d_in != math.inf else d_in) == target:
             found.setdefault(repr((x, y)), (x, y))
     by_size = sorted(found, key=len)
     chosen = {round(at * (len(by_size) - 1) / max(number - 1, 1)) for at in range(number)} if by_size else set()
     return [found[by_size[at]] for at in sorted(chosen)]
-
-
-def distance_of(metric: str, distance: int) -> Any:
-    """Return the distance of two inputs of which one component differs by ``distance``."""
-    return (1, distance, distance) if name_of(metric) in TRIPLES else distance
 
 
 def sample(subject: Adapter, data: Any, number: int) -> list[Any]:
@@ -162,17 +171,27 @@ def answer(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
     }
 
 
+def read_frames(original: Any) -> Any:
+    """Return an object, or, if it is of OpenDP and has data frames as inputs, one with lists of records as inputs."""
+    if not str(getattr(original, "input_domain", "")).startswith("FrameDomain("):
+        return original
+    from epsaudit.tools.maps.opendp_frames import Framed  # needs Polars
+
+    return Framed(original)
+
+
 class Made:
     """One object, which answers all requests. ``make``, if given, makes it anew."""
 
     def __init__(self, original: Any, make: Callable[[], Any] | None = None) -> None:
-        self._original, self._subject, self._make = original, read_subject(original), make
+        self._original, self._make = read_frames(original), make
+        self._subject = read_subject(self._original)
 
     def __call__(self, request: dict[str, Any]) -> Any:
         """Return the answer to a request."""
         if request["what"] == "remade":
             number, data = request["number"] if self._make is not None else 0, from_wire(request["data"])
-            return [sample(read_subject(self._make()), data, 1)[0] for _ in range(number)]  # type: ignore[misc]
+            return [sample(read_subject(read_frames(self._make())), data, 1)[0] for _ in range(number)]  # type: ignore[misc]
         return answer(self._subject, self._original, request)
 
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from functools import lru_cache
 from typing import Any, NamedTuple, Union
+
+from epsaudit.tools.maps.metrics import identity
 
 MAX_DRAWN_SIZE = 7
 """Largest number of records of most drawn members. Small members break most code, and are simple to read."""
@@ -44,13 +47,36 @@ class Vector(NamedTuple):
 
 
 class Mapping(NamedTuple):
-    """A domain of dictionaries."""
+    """A domain of dictionaries; the values are single values, or lists, such as the parts of a partitioned dataset."""
 
     key: Atom
-    value: Atom
+    value: Atom | Vector
 
 
-Domain = Union[Atom, Vector, Mapping]  # noqa: UP007  # Python 3.8 may run this
+class Margin(NamedTuple):
+    """What is known about the groups of a data frame in which the columns ``by`` have equal values.
+
+    A group has at most ``max_length`` records, and there are at most ``max_groups`` groups. The ``invariant`` is empty,
+    or 'keys' or 'lengths': neighbours have the same groups, or groups of the same lengths.
+    """
+
+    by: tuple[str, ...]
+    max_length: int | None = None
+    max_groups: int | None = None
+    invariant: str = ""
+
+
+class Frame(NamedTuple):
+    """A domain of data frames: lists of records, each a dictionary from the names of the columns to values.
+
+    ``columns`` has the domain of the values of each column, by name.
+    """
+
+    columns: dict[str, Atom]
+    margins: tuple[Margin, ...] = ()
+
+
+Domain = Union[Atom, Vector, Mapping, Frame]  # noqa: UP007  # Python 3.8 may run this
 
 
 def float_limits(kind: str) -> tuple[float, float]:
@@ -101,6 +127,8 @@ def contains(domain: Domain, value: Any) -> bool:
         if not isinstance(value, (list, tuple)) or (domain.size is not None and len(value) != domain.size):
             return False
         return all(contains(domain.atom, one) for one in value)
+    if isinstance(domain, Frame):
+        return isinstance(value, list) and all(_is_record(domain, one) for one in value) and _fits(domain, value)
     if isinstance(domain, Mapping):
         is_dict = isinstance(value, dict)
         return is_dict and all(contains(domain.key, k) and contains(domain.value, v) for k, v in value.items())
@@ -121,6 +149,39 @@ def contains(domain: Domain, value: Any) -> bool:
     low, high = limits(domain)
     unbounded = is_float(domain) and domain.low is None and domain.high is None
     return bool(low <= value <= high) or (unbounded and abs(value) == math.inf)
+
+
+def _is_record(domain: Frame, value: Any) -> bool:
+    """Return whether a value is a record with the columns of a frame."""
+    is_dict = isinstance(value, dict) and value.keys() == domain.columns.keys()
+    return is_dict and all(contains(atom, value[name]) for name, atom in domain.columns.items())
+
+
+def group_lengths(records: list[Any], by: tuple[str, ...]) -> Counter[Any]:
+    """Return the number of records in each group; the groups are named by stand-ins for the values of their columns."""
+    return Counter(tuple(identity(one[name]) for name in by) for one in records)
+
+
+def _fits(domain: Frame, records: list[Any]) -> bool:
+    """Return whether the groups of these records are as the margins say."""
+    for margin in domain.margins:
+        lengths = group_lengths(records, margin.by)
+        if margin.max_groups is not None and len(lengths) > margin.max_groups:
+            return False
+        if margin.max_length is not None and any(one > margin.max_length for one in lengths.values()):
+            return False
+    return True
+
+
+def are_comparable(domain: Domain, x: Any, y: Any) -> bool:
+    """Return whether what a domain calls invariant is equal for two members, so that they can be neighbours."""
+    for margin in domain.margins if isinstance(domain, Frame) else ():
+        first, second = group_lengths(x, margin.by), group_lengths(y, margin.by)
+        if margin.invariant == "keys" and first.keys() != second.keys():
+            return False
+        if margin.invariant == "lengths" and first != second:
+            return False
+    return True
 
 
 @lru_cache(maxsize=64)
@@ -183,16 +244,45 @@ def is_whole_text(value: Any) -> bool:
     return not (isinstance(value, str) and "\0" in value)
 
 
+def draw_record(domain: Vector | Frame, rng: Any, beside: list[Any]) -> Any:
+    """Draw a record of a dataset; of a frame often one that differs in one column from a record ``beside`` it.
+
+    Columns that name the groups of an invariant margin are copied, so that the group exists.
+    """
+    if isinstance(domain, Vector):
+        return draw_value(domain.atom, rng)
+    kept = {name for margin in domain.margins if margin.invariant for name in margin.by}
+    if not beside or (not kept and rng.random() < 0.5):
+        return {name: draw_value(atom, rng) for name, atom in domain.columns.items()}
+    made, free = dict(rng.choice(beside)), [name for name in domain.columns if name not in kept]
+    for name in free[:1] and [rng.choice(free)]:
+        made[name] = draw_value(domain.columns[name], rng)
+    return made
+
+
 def draw_member(domain: Domain, rng: Any) -> Any:
     """Draw a member of a domain."""
     if isinstance(domain, Atom):
         return draw_value(domain, rng)
     if isinstance(domain, Mapping):
-        drawn = {draw_value(domain.key, rng): draw_value(domain.value, rng) for _ in range(rng.randrange(5))}
+        drawn = {draw_value(domain.key, rng): draw_member(domain.value, rng) for _ in range(rng.randrange(5))}
         return {key: value for key, value in drawn.items() if is_whole_text(key)}
-    size = domain.size
+    size = domain.size if isinstance(domain, Vector) else None
     if size is None:
         size = LONG_SIZE if rng.random() < 0.01 else rng.randrange(MAX_DRAWN_SIZE + 1)
+    if isinstance(domain, Frame):
+        return _draw_frame(domain, size, rng)
     if size and rng.random() < 0.1:
         return [draw_value(domain.atom, rng)] * size
     return [draw_value(domain.atom, rng) for _ in range(size)]
+
+
+def _draw_frame(domain: Frame, size: int, rng: Any) -> list[Any]:
+    """Draw a frame with at most ``size`` records; records that no margin allows are left out."""
+    free = domain._replace(margins=tuple(one._replace(invariant="") for one in domain.margins))
+    made: list[Any] = []
+    for _ in range(size):
+        made.append(draw_record(free, rng, made))
+        if not _fits(domain, made):
+            made.pop()
+    return made

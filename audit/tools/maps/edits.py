@@ -9,10 +9,31 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, Iterator  # noqa: UP035  # Python 3.8 may run this
 
-from epsaudit.tools.maps.domains import Atom, Domain, Vector, contains, draw_value, is_float, is_whole_text, to_single
-from epsaudit.tools.maps.metrics import DATASET_METRICS, UndefinedDistanceError, name_of
+from epsaudit.tools.maps.domains import (
+    Atom,
+    Domain,
+    Frame,
+    Mapping,
+    Vector,
+    are_comparable,
+    contains,
+    draw_record,
+    draw_value,
+    is_float,
+    is_whole_text,
+    special_values,
+    to_single,
+)
+from epsaudit.tools.maps.metrics import (
+    DATASET_METRICS,
+    PERSON_METRICS,
+    UndefinedDistanceError,
+    inner_of,
+    name_of,
+    person_column,
+)
 
 MAX_EDITS = 8
 """Largest number of edits of a path."""
@@ -26,38 +47,92 @@ def draw_neighbour(x: Any, domain: Domain, metric: str, edits: int, rng: Any, st
     Under a metric of multisets, the order of the records is changed as well. ``steps`` are the sizes of edits under a
     metric of numbers.
     """
-    name = name_of(metric)
+    name, inner = name_of(metric), inner_of(metric)
+    if name == "FrameDistance":
+        return draw_neighbour(x, domain, inner, edits, rng, steps)
     if name in DATASET_METRICS:
-        if not isinstance(domain, Vector):
+        if not isinstance(domain, (Vector, Frame)):
             raise UndefinedDistanceError(f"{name} is not defined on the domain {domain!r}")
         y: Any = _edit_dataset(list(x), domain, name, edits, rng)
+    elif name in PERSON_METRICS:
+        if not isinstance(domain, Frame) or person_column(metric) not in domain.columns:
+            raise UndefinedDistanceError(f"{metric} is not defined on the domain {domain!r}")
+        y = _edit_persons(list(x), domain, person_column(metric), name, edits, rng)
     elif name == "DiscreteDistance":
         y = draw_value(domain, rng) if isinstance(domain, Atom) else None
+    elif inner:
+        y = _edit_parts(x, domain, inner, edits, rng)
     else:
         y = _edit_numbers(x, domain, name, edits, rng, steps)
-    return y if y is not None and contains(domain, y) else None
+    return y if y is not None and contains(domain, y) and are_comparable(domain, x, y) else None
 
 
-def _edit_dataset(y: list[Any], domain: Vector, name: str, edits: int, rng: Any) -> list[Any]:
+def _edit_dataset(y: list[Any], domain: Vector | Frame, name: str, edits: int, rng: Any) -> list[Any]:
     """Return a list with records inserted, deleted or replaced; a replaced one may count twice."""
     replaces = name in ("ChangeOneDistance", "HammingDistance")
-    for _ in range(edits if replaces or domain.size is None else edits // 2):
-        if replaces or domain.size is not None:
+    if isinstance(domain, Vector):
+        is_sized = domain.size is not None
+    else:
+        is_sized = any(one.invariant == "lengths" for one in domain.margins)
+    for _ in range(edits if replaces or not is_sized else edits // 2):
+        if replaces or is_sized:
             if y:
-                y[rng.randrange(len(y))] = draw_value(domain.atom, rng)
+                place = rng.randrange(len(y))
+                y[place] = draw_record(domain, rng, [y[place]])
         elif y and rng.random() < 0.5:
             y.pop(rng.randrange(len(y)))
         else:
-            y.insert(rng.randrange(len(y) + 1), draw_value(domain.atom, rng))
+            y.insert(rng.randrange(len(y) + 1), draw_record(domain, rng, y))
     if name in ("SymmetricDistance", "ChangeOneDistance") and rng.random() < 0.3:
         rng.shuffle(y)
     return y
 
 
+def _edit_persons(y: list[Any], domain: Frame, column: str, name: str, edits: int, rng: Any) -> list[Any] | None:
+    """Return a frame with persons added, removed or exchanged, each with all records; None if no identifier is free."""
+    for _ in range(edits):
+        known = list({repr(one[column]): one[column] for one in y}.values())
+        removed = bool(known) and (name == "ChangeOneIdDistance" or rng.random() < 0.5)
+        if removed:
+            chosen = rng.choice(known)
+            y = [one for one in y if repr(one[column]) != repr(chosen)]
+        if name == "ChangeOneIdDistance" or not removed:
+            drawn = [one for one in (draw_value(domain.columns[column], rng) for _ in range(8)) if one not in known]
+            if not drawn:
+                return None
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                made = {**draw_record(domain, rng, y), column: drawn[0]}
+                y.insert(rng.randrange(len(y) + 1), made)
+    if rng.random() < 0.3:  # the order of persons changes, and not that of the records of one person
+        names = [repr(one[column]) for one in y]
+        records = {name: iter([one for one, said in zip(y, names) if said == name]) for name in names}  # noqa: B905
+        rng.shuffle(names)
+        y = [next(records[name]) for name in names]
+    return y
+
+
+def _edit_parts(x: Any, domain: Domain, inner: str, edits: int, rng: Any) -> Any:
+    """Return a dictionary of datasets in which all edits are in one part, or each in a random one."""
+    if not (isinstance(domain, Mapping) and isinstance(domain.value, Vector)):
+        raise UndefinedDistanceError(f"{inner} of parts is not defined on the domain {domain!r}")
+    found = {name: list(part) for name, part in x.items()}
+    in_one = rng.random() < 0.5
+    for count in [edits] if in_one else [1] * edits:
+        chosen = rng.choice([*found, draw_value(domain.key, rng)])
+        if is_whole_text(chosen):
+            made = draw_neighbour(found.get(chosen, []), domain.value, inner, count, rng)
+            if made is None:
+                return None
+            found[chosen] = made
+    return found
+
+
 def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any, steps: tuple[float, ...]) -> Any:
     """Return a number, vector or dictionary with some components moved, half of the time in the same direction."""
     signs = rng.choice(((-1, 1), (-1, 1), (-1,), (1,)))
-    atom = domain if isinstance(domain, Atom) else domain.atom if isinstance(domain, Vector) else domain.value
+    if isinstance(domain, Frame) or (isinstance(domain, Mapping) and isinstance(domain.value, Vector)):
+        raise UndefinedDistanceError(f"{name} is not defined on the domain {domain!r}")
+    atom: Any = domain if isinstance(domain, Atom) else domain.atom if isinstance(domain, Vector) else domain.value
 
     def moved(value: Any) -> Any:
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
@@ -87,31 +162,60 @@ def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any, steps
     return found
 
 
-def pieces(x: Any, y: Any) -> list[tuple[Any, Any]]:
-    """Return smaller pairs than (x, y), to be tried in order: for lists, without chunks or single records."""
-    found: list[tuple[Any, Any]] = []
-    if isinstance(x, list) and isinstance(y, list):
-        size = min(len(x), len(y)) // 2
-        while size > 1:  # chunks at the same places, large ones first
-            found += [(x[:at] + x[at + size :], y[:at] + y[at + size :]) for at in range(0, len(x), size)]
-            size //= 2
-        for place, one in enumerate(x):
-            for other in [at for at, value in enumerate(y) if value is one or value == one][:3]:
-                found.append((x[:place] + x[place + 1 :], y[:other] + y[other + 1 :]))
-        found += [(x[:place] + x[place + 1 :], y) for place in range(len(x))]
-        found += [(x, y[:place] + y[place + 1 :]) for place in range(len(y))]
-    return found
-
-
-def simpler(x: Any, y: Any, atom: Atom, values: list[Any]) -> list[tuple[Any, Any]]:
-    """Return pairs in which one value is replaced, in both lists, by a simpler one."""
+def pieces(x: Any, y: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield smaller pairs than (x, y), to be tried in order: without chunks, persons, keys or single records."""
+    if isinstance(x, dict) and isinstance(y, dict):
+        for name in {**x, **y}:
+            yield _without(x, name), _without(y, name)
+            if name in x and name in y:
+                for one, other in pieces(x[name], y[name]):
+                    yield {**x, name: one}, {**y, name: other}
     if not (isinstance(x, list) and isinstance(y, list)):
-        return []
-    found = []
-    for old in {repr(one): one for one in x + y}.values():
-        for new in values[:4]:
-            if repr(new) == repr(old):
+        return
+    named = {(name, repr(value)) for one in x + y if isinstance(one, dict) for name, value in one.items()}
+    for is_kept in (True, False):  # only the records of a person or group, or all others
+        for name, said in sorted(named):
+            first, second = ([one for one in part if (repr(one[name]) == said) == is_kept] for part in (x, y))
+            yield first, second
+    size = min(len(x), len(y)) // 2
+    while size > 1:  # chunks at the same places, large ones first
+        for at in range(0, len(x), size):
+            yield x[:at] + x[at + size :], y[:at] + y[at + size :]
+        size //= 2
+    for place, one in enumerate(x):
+        for other in [at for at, value in enumerate(y) if value is one or value == one][:3]:
+            yield x[:place] + x[place + 1 :], y[:other] + y[other + 1 :]
+    for place in range(len(x)):
+        yield x[:place] + x[place + 1 :], y
+    for place in range(len(y)):
+        yield x, y[:place] + y[place + 1 :]
+
+
+def _without(found: dict[Any, Any], name: Any) -> dict[Any, Any]:
+    return {at: one for at, one in found.items() if at != name}
+
+
+def cells(domain: Domain, records: Any) -> list[tuple[str, Atom, Any]]:
+    """Return the values in a list or data frame, each with its column and its domain; empty for other members."""
+    if isinstance(domain, Vector):
+        return [("", domain.atom, one) for one in records]
+    if isinstance(domain, Frame):
+        return [(name, atom, one[name]) for one in records for name, atom in domain.columns.items()]
+    return []
+
+
+def simpler(x: Any, y: Any, domain: Domain) -> Iterator[tuple[Any, Any]]:
+    """Yield pairs in which one value is replaced, in both lists and in one column, by a simpler one."""
+    known = {(name, repr(one)): (atom, one) for name, atom, one in cells(domain, x) + cells(domain, y)}
+    for (column, said), (atom, old) in known.items():
+        for new in special_values(atom)[:4]:
+            if repr(new) == said:
                 break
-            first, second = ([new if repr(one) == repr(old) else one for one in part] for part in (x, y))
-            found.append((first, second))
-    return found
+            yield [_replaced(one, column, old, new) for one in x], [_replaced(one, column, old, new) for one in y]
+
+
+def _replaced(record: Any, column: str, old: Any, new: Any) -> Any:
+    """Return a record, or a value, in which one value is replaced."""
+    if not column:
+        return new if repr(record) == repr(old) else record
+    return {**record, column: new} if repr(record[column]) == repr(old) else record

@@ -7,9 +7,10 @@ because it runs in the environment of the audited library.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from fractions import Fraction
-from typing import Any  # the tables below are evaluated, and Python 3.8 may run this
+from typing import Any, Callable  # noqa: UP035  # the tables below are evaluated, and Python 3.8 may run this
 
 Exact = Any
 """An int, a Fraction, or an infinite float."""
@@ -99,42 +100,55 @@ def absolute(x: Any, y: Any) -> Exact:
     return abs(Fraction(x) - Fraction(y))
 
 
-def differences(x: Any, y: Any) -> list[Exact]:
-    """Return the exact distances of the components of two vectors, or of two dictionaries, where absent means 0."""
+def differences(x: Any, y: Any, inner: str = "") -> list[Exact]:
+    """Return the exact distances of the components of two vectors, or of two dictionaries, where absent means 0.
+
+    The components are numbers or, if ``inner`` is a metric of datasets, lists of records, where absent means empty.
+    """
+    absent: Any = [] if inner else 0
+
+    def of(one: Any, other: Any) -> Exact:
+        return distance(inner, one, other) if inner else absolute(one, other)
+
     if isinstance(x, dict) and isinstance(y, dict):
-        return [absolute(x.get(name, 0), y.get(name, 0)) for name in {**x, **y}]
+        return [of(x.get(name, absent), y.get(name, absent)) for name in {**x, **y}]
     if not (isinstance(x, (list, tuple)) and isinstance(y, (list, tuple))):
         raise UndefinedDistanceError("values other than vectors and dictionaries have no distance under this metric")
     if len(x) != len(y):
         raise UndefinedDistanceError("vectors of unequal length have no distance under this metric")
-    return [absolute(one, other) for one, other in zip(x, y)]  # noqa: B905  # Python 3.8 has no strict=
+    return [of(one, other) for one, other in zip(x, y)]  # noqa: B905  # Python 3.8 has no strict=
 
 
-def l1(x: Any, y: Any) -> Exact:
-    """Return the sum of the distances of the components."""
-    return sum(differences(x, y))
+def squared(found: list[Exact]) -> Exact:
+    """Return the sum of the squares of distances."""
+    return sum(one * one for one in found)
 
 
-def l2_squared(x: Any, y: Any) -> Exact:
-    """Return the sum of the squared distances of the components."""
-    return sum(one * one for one in differences(x, y))
+def persons(x: list[Any], y: list[Any], column: str, are_inputs: bool = False) -> Distance:
+    """Return how many persons must be added or removed, with all their records, to make two data frames equal.
+
+    A person is the list of all records with one value in a column. A person whose records differ counts twice in
+    outputs, because one may be removed and added again. In inputs the distance is infinite, because OpenDP defines none
+    then; neither does it say whether the order of a person's records matters, so that it matters in inputs.
+    """
+    held: list[dict[Any, list[Any]]] = [{}, {}]
+    stand_in = identity if are_inputs else key
+    for records, found in zip((x, y), held):  # noqa: B905  # Python 3.8 has no strict=
+        for one in records:
+            found.setdefault(stand_in(one[column]), []).append(stand_in(one))
+    first, second = held
+    both = first.keys() & second.keys()
+    if are_inputs and any(first[name] != second[name] for name in both):
+        return math.inf
+    return len(first.keys() ^ second.keys()) + 2 * sum(Counter(first[one]) != Counter(second[one]) for one in both)
 
 
-def l_infinity(x: Any, y: Any) -> Exact:
-    """Return the largest distance of the components."""
-    return max(differences(x, y), default=0)
-
-
-def l01_infinity(x: Any, y: Any) -> tuple[Exact, ...]:
-    """Return the number of components that differ, the sum of their distances, and the largest of them."""
-    found = differences(x, y)
-    return sum(one != 0 for one in found), sum(found), max(found, default=0)
-
-
-def l02_infinity(x: Any, y: Any) -> tuple[Exact, ...]:
-    """Return the number of components that differ, their distance under L2, rounded up, and the largest of them."""
-    found = differences(x, y)
-    return sum(one != 0 for one in found), root_above(l2_squared(x, y)), max(found, default=0)
+def exchanged_persons(x: list[Any], y: list[Any], column: str, are_inputs: bool = False) -> Distance:
+    """Return how many persons must be exchanged for others; see `persons`."""
+    if len({key(one[column]) for one in x}) != len({key(one[column]) for one in y}):
+        raise UndefinedDistanceError("datasets with unequal numbers of persons have no distance under ChangeOneId")
+    found = persons(x, y, column, are_inputs)
+    return found if found == math.inf else found // 2
 
 
 DATASET_METRICS = {
@@ -144,17 +158,33 @@ DATASET_METRICS = {
     "HammingDistance": hamming,
 }
 """Metrics of datasets, in which an edit of a record is at distance 1 (or 2 for a replaced record)."""
-METRICS = {
-    **DATASET_METRICS,
-    "DiscreteDistance": discrete,
-    "AbsoluteDistance": absolute,
-    "L1Distance": l1,
-    "LInfDistance": l_infinity,
-    "L01InfDistance": l01_infinity,
-    "L02InfDistance": l02_infinity,
+PERSON_METRICS = {"SymmetricIdDistance": persons, "ChangeOneIdDistance": exchanged_persons}
+"""Metrics of data frames in which one column identifies persons, such as 'SymmetricIdDistance(id)'."""
+NORMS: dict[str, Callable[[list[Exact]], Distance]] = {
+    "L1Distance": sum,
+    "L2Distance": lambda found: root_above(squared(found)),
+    "LInfDistance": lambda found: max(found, default=0),
+    "L01InfDistance": lambda found: (sum(one != 0 for one in found), sum(found), max(found, default=0)),
+    "L02InfDistance": lambda found: (
+        sum(one != 0 for one in found),
+        root_above(squared(found)),
+        max(found, default=0),
+    ),
+    "PartitionDistance": lambda found: (sum(one != 0 for one in found), sum(found), max(found, default=0)),
 }
-"""Metrics by the beginning of their names. Outputs under L2 are compared by squares; see `exceeds`."""
-TRIPLES = ("L01InfDistance", "L02InfDistance")
+"""Metrics of vectors and dictionaries, as functions of the distances of the components. The components are numbers, or
+datasets, as in 'L01InfDistance(SymmetricDistance)' for the parts of a partitioned dataset."""
+METRICS = (
+    *DATASET_METRICS,
+    *PERSON_METRICS,
+    *NORMS,
+    "FrameDistance",
+    "DiscreteDistance",
+    "AbsoluteDistance",
+)
+"""Metrics by the beginning of their names. Outputs under L2 are compared by squares; see `exceeds`. 'FrameDistance'
+states distances under another metric within groups; see `group_distances`."""
+TRIPLES = ("L01InfDistance", "L02InfDistance", "PartitionDistance")
 """Metrics with three numbers: of components that differ, of their distance, and of the largest distance."""
 
 
@@ -164,39 +194,107 @@ def name_of(metric: str) -> str:
     >>> name_of("L1Distance(i32)")
     'L1Distance'
     """
-    for one in (*METRICS, "L2Distance"):
+    for one in METRICS:
         if metric.startswith(one):
             return one
     raise UndefinedDistanceError("there is no exact distance for the metric " + metric)
 
 
+def inner_of(metric: str) -> str:
+    """Return the metric of datasets in the brackets of a metric; empty if there is none.
+
+    >>> inner_of("L01InfDistance(SymmetricDistance())"), inner_of("L1Distance(f64)")
+    ('SymmetricDistance()', '')
+    """
+    found = re.match(r"\w+\((.*)\)$", metric)
+    is_inner = found is not None and found.group(1).startswith((*DATASET_METRICS, *PERSON_METRICS))
+    return found.group(1) if found is not None and is_inner else ""
+
+
+def person_column(metric: str) -> str:
+    """Return the column that identifies persons, from a name such as 'SymmetricIdDistance(id)' or as OpenDP prints it.
+
+    >>> person_column('FrameDistance(SymmetricIdDistance { identifier: col("id") })')
+    'id'
+    """
+    found = re.search(r"IdDistance(?:\((.+?)\)| \{ identifier: col\(\"?(.+?)\"?\) \})", metric)
+    return (found.group(1) or found.group(2)) if found else ""
+
+
+def distance_of(metric: str, number: int) -> Distance:
+    """Return the distance of two inputs of which one component, or the whole, differs by a whole number."""
+    name = name_of(metric)
+    return (1, number, number) if name in TRIPLES else (((), number, None),) if name == "FrameDistance" else number
+
+
+def group_distances(
+    metric: str, x: Any, y: Any, groupings: Any, measure: Callable[[str, Any, Any], Distance] | None = None
+) -> Distance:
+    """Return, for each grouping, its columns, the largest distance in a group, and the number of groups that differ.
+
+    ``groupings`` are tuples of names of columns. The number of groups is None for the grouping without columns. Two
+    data frames are near under a FrameDistance if no such number exceeds the one that is stated for the grouping, where
+    None states nothing. ``measure`` is the function for distances within a group.
+    """
+    found: list[Any] = []
+    inner, measure = inner_of(metric), measure or distance
+    for by in groupings:
+        if not all(name in one for name in by for one in (*x[:1], *y[:1])):
+            raise UndefinedDistanceError(f"records have no column {by}")
+        groups: dict[Any, tuple[list[Any], list[Any]]] = {}
+        for side, records in enumerate((x, y)):
+            for one in records:
+                groups.setdefault(tuple(identity(one[name]) for name in by), ([], []))[side].append(one)
+        distances = [measure(inner, *both) for both in groups.values()]
+        found.append((by, max(distances, default=0), sum(one != 0 for one in distances) if by else None))
+    return tuple(found)
+
+
 def distance(metric: str, x: Any, y: Any) -> Distance:
     """Return the exact distance of two values; for L2 a fraction that is not below it."""
     name = name_of(metric)
-    if name in DATASET_METRICS and not all(isinstance(one, (list, tuple)) for one in (x, y)):
+    is_dataset = name in DATASET_METRICS or name in PERSON_METRICS or name == "FrameDistance"
+    if is_dataset and not all(isinstance(one, (list, tuple)) for one in (x, y)):
         raise UndefinedDistanceError(f"values other than lists have no {name}")
     try:
-        return root_above(l2_squared(x, y)) if name == "L2Distance" else METRICS[name](x, y)
-    except (TypeError, ValueError) as error:  # values that are no numbers, or that cannot be compared
+        if name in PERSON_METRICS:
+            return PERSON_METRICS[name](x, y, person_column(metric))
+        if name == "FrameDistance":
+            return group_distances(metric, x, y, ((),))
+        if name in NORMS:
+            return NORMS[name](differences(x, y, inner_of(metric)))
+        return {**DATASET_METRICS, "DiscreteDistance": discrete, "AbsoluteDistance": absolute}[name](x, y)
+    except (TypeError, ValueError, KeyError) as error:  # values that are no numbers, or that cannot be compared
         raise UndefinedDistanceError(f"a {name} is not defined on the outputs ({error})") from None
 
 
-def input_distance(metric: str, x: Any, y: Any) -> Distance:
+def input_distance(metric: str, x: Any, y: Any, groupings: Any = ((),)) -> Distance:
     """Return a distance of two inputs that is not below the true one; infinite if the metric defines none.
 
     Records count as equal only if they are identical. Under a metric of numbers, dictionaries in which a key has the
-    value 0 in one and is absent in the other have no distance, because libraries differ about it.
+    value 0 (or an empty list) in one and is absent in the other have no distance, because libraries differ about it.
+    ``groupings`` are those for which a FrameDistance is computed.
     """
     name = name_of(metric)
     try:
         if name in DATASET_METRICS:
             return distance(metric, list(map(identity, x)), list(map(identity, y)))
+        if name in PERSON_METRICS:
+            column = person_column(metric)
+            if any(one[column] is None for one in x + y):
+                return math.inf  # libraries may count records without an identifier as one person, or as several
+            return PERSON_METRICS[name](x, y, column, True)
+        if name == "FrameDistance":
+            found = group_distances(metric, x, y, groupings, input_distance)
+            return math.inf if any(one[1] == math.inf for one in found) else found
         if name == "DiscreteDistance":
             return int(identity(x) != identity(y))
-        if isinstance(x, dict) and any(one.get(at, 1) == 0 for one in (x, y) for at in x.keys() ^ y.keys()):
+        if isinstance(x, dict) and any(one.get(at, 1) in (0, []) for one in (x, y) for at in x.keys() ^ y.keys()):
             return math.inf
         if "monotonic" in metric and not _is_one_sided(x, y):
             return math.inf
+        if inner_of(metric) and isinstance(x, dict):
+            x, y = ({at: list(map(identity, part)) for at, part in one.items()} for one in (x, y))
         return distance(metric, x, y)
     except UndefinedDistanceError:
         return math.inf
@@ -224,17 +322,31 @@ def root_above(squared: Exact) -> Exact:
     return Fraction(math.isqrt(product << 128) + 1, below << 64)
 
 
+def distance_beside(metric: str, x: Any, y: Any, allowed: Any) -> Distance:
+    """Return a distance in the form in which a map states ``allowed``, that is for the same groupings."""
+    if name_of(metric) != "FrameDistance":
+        return distance(metric, x, y)
+    return group_distances(metric, x, y, [by for by, _, _ in allowed])
+
+
+def compared(found: Any, allowed: Any) -> list[tuple[Any, Any]]:
+    """Return the numbers of a distance, each with the number that is allowed; what is not limited is left out."""
+    if not isinstance(found, tuple):
+        return [(found, allowed)]
+    parts = list(zip(found, allowed))  # noqa: B905  # Python 3.8 has no strict=
+    if parts and isinstance(found[0], tuple):  # groupings
+        parts = [two for one, most in parts for two in zip(one[1:], most[1:])]  # noqa: B905  # Python 3.8 has no strict=
+    return [(one, most) for one, most in parts if one is not None and most is not None]
+
+
 def exceeds(metric: str, x: Any, y: Any, allowed: Any) -> bool:
     """Return whether the exact distance of two values is larger than ``allowed``, a number or a tuple of numbers."""
     if name_of(metric) == "L2Distance":
         distance(metric, x, y)  # raises an exception if there is none
-        return _is_more(l2_squared(x, y), _squared(allowed))
+        return _is_more(squared(differences(x, y, inner_of(metric))), _squared(allowed))
     if name_of(metric) == "L02InfDistance":
         raise UndefinedDistanceError("outputs are not compared under L02InfDistance")
-    found = distance(metric, x, y)
-    if isinstance(found, tuple):
-        return any(_is_more(one, most) for one, most in zip(found, allowed))  # noqa: B905  # Python 3.8 has no strict=
-    return _is_more(found, allowed)
+    return any(_is_more(*two) for two in compared(distance_beside(metric, x, y, allowed), allowed))
 
 
 def _squared(allowed: Any) -> Any:

@@ -50,7 +50,42 @@ CURVES = (
 )
 """Measurements whose loss is a privacy profile, or a point of one."""
 FRAME = "dp.t.make_split_dataframe(',', ['a', 'b'])"
+COLUMNS = (
+    "dp.lazyframe_domain([dp.series_domain('id', dp.atom_domain(T='i64')), dp.series_domain('a', "
+    "dp.option_domain(dp.atom_domain(T=str))), dp.series_domain('b', dp.atom_domain(T='i64', bounds=(0, 9)))])"
+)
+PLAN = "pl.LazyFrame([], schema={'id': pl.Int64, 'a': pl.String, 'b': pl.Int64})"
+PERSONS = "dp.symmetric_id_distance(pl.col('id'))"
+GROUPS = f"dp.with_margin({COLUMNS}, dp.polars.Margin(by=['a'], max_length=4, max_groups=3))"
+KEYS = f"dp.with_margin({COLUMNS}, dp.polars.Margin(by=['a'], invariant='keys'))"
+FIRST = "filter(pl.int_range(pl.len()).over('id') < 2)"
+TO_RECORDS = "MO='FrameDistance<SymmetricDistance>'"
 CHAINS = {
+    "t.make_stable_lazyframe": tuple(
+        f"dp.t.make_stable_lazyframe({arguments})"
+        for arguments in (
+            f"{COLUMNS}, dp.symmetric_distance(), {PLAN}.filter(pl.col('b') > 3)",
+            f"{COLUMNS}, dp.symmetric_distance(), {PLAN}.with_columns(pl.col('a').fill_null('z'))",
+            f"{COLUMNS}, dp.symmetric_distance(), {PLAN}.group_by('id').agg(pl.col('b').max())",
+            f"{COLUMNS}, dp.insert_delete_distance(), {PLAN}.filter(pl.col('b') > 3)",
+            f"{COLUMNS}, dp.change_one_distance(), {PLAN}.filter(pl.col('b') > 3)",
+            f"{GROUPS}, dp.frame_distance(dp.symmetric_distance()), {PLAN}.filter(pl.col('b') > 3)",
+            f"{COLUMNS}, {PERSONS}, {PLAN}.filter(pl.col('b') > 3)",
+            f"{COLUMNS}, {PERSONS}, {PLAN}.{FIRST}, {TO_RECORDS}",
+            f"{COLUMNS}, {PERSONS}, {PLAN}.group_by('id', 'a').agg(pl.col('b').sum())",
+            f"{COLUMNS}, {PERSONS}, {PLAN}.filter(pl.struct('a').rank('dense').over('id') < 3)"
+            f".filter(pl.int_range(pl.len()).over('id', 'a') < 2), {TO_RECORDS}",
+            f"{GROUPS}, dp.frame_distance({PERSONS}), {PLAN}.{FIRST}, {TO_RECORDS}",
+        )
+    ),
+    "m.make_private_lazyframe": tuple(
+        f"dp.m.make_private_lazyframe({arguments}, global_scale=1.0)"
+        for arguments in (
+            f"{COLUMNS}, dp.symmetric_distance(), dp.max_divergence(), {PLAN}.select(pl.len().dp.noise(1.0))",
+            f"{KEYS}, dp.symmetric_distance(), dp.max_divergence(), {PLAN}.group_by('a').agg(pl.len().dp.noise(1.0))",
+            f"{COLUMNS}, {PERSONS}, dp.max_divergence(), {PLAN}.{FIRST}.select(pl.len().dp.noise(2.0))",
+        )
+    ),
     "t.make_split_lines": ("Lines(dp.t.make_split_lines())",),
     "t.make_split_dataframe": (f"Lines({FRAME} >> dp.t.make_select_column('a', str))",),
     "t.make_select_column": (f"Lines({FRAME} >> dp.t.make_select_column('b', str))",),
@@ -76,6 +111,8 @@ CHAINS = {
 """Objects of constructors that cannot be audited alone, because their inputs or outputs are objects of the library."""
 
 EXCLUDED = {
+    "t.make_stable_expr": "an expression is a part of a plan; plans are audited as those of make_stable_lazyframe",
+    "m.make_private_expr": "an expression is a part of a plan; plans are audited as those of make_private_lazyframe",
     "c.make_population_amplification": "its loss holds for a random sample that is drawn before it is called",
     "c.make_fully_adaptive_composition": "an odometer has no map",
     "t.make_cdf": "a function without a map",
@@ -138,6 +175,8 @@ class Library:
             if importlib.util.find_spec(package) is None:  # OpenDP looks for it anew in each call, which is slow
                 sys.modules[package] = None  # type: ignore[assignment]
         warnings.simplefilter("ignore")  # about features and constructors that are deprecated
+        if importlib.util.find_spec("polars") is not None:
+            importlib.import_module("polars")
         for feature in FEATURES:
             try:
                 dp.enable_features(feature)
@@ -160,6 +199,8 @@ class Library:
         make = getattr(getattr(self.dp, part), short)
         if name in EXCLUDED:
             return EXCLUDED[name]
+        if "lazyframe" in name and sys.modules.get("polars") is None:
+            return "Polars is not installed in the environment"
         parameters = inspect.signature(make).parameters.values()
         unknown = [
             one.name for one in parameters if one.name not in self._arguments and one.default is inspect.Parameter.empty
@@ -188,7 +229,7 @@ class Library:
         groups: dict[Any, dict[Any, tuple[str, Any, Any]]] = {}
         for text in CHAINS.get(name, ()):
             try:
-                known_names = {"dp": self.dp, "Evaluated": Evaluated, "Lines": Lines}
+                known_names = {"dp": self.dp, "pl": sys.modules.get("polars"), "Evaluated": Evaluated, "Lines": Lines}
                 maker = functools.partial(eval, text, known_names)  # the texts of this table
                 groups.setdefault(text, {})[text] = text, maker(), maker
             except Exception:  # what this version does not know

@@ -55,6 +55,8 @@ class OwnSubject:
             raise AuditError(f"The object cannot be audited: {error}.") from None
 
     def ask(self, what: str, **request: Any) -> Any:
+        if "data" in request:
+            request["data"] = to_wire(request["data"])  # as for a process, because dictionaries are members of domains
         try:
             return self._made({"what": what, **request})
         except Exception as error:  # libraries raise exceptions of their own

@@ -6,15 +6,33 @@ because it runs in the environment of the audited library.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import random
 import time
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple  # noqa: UP035  # Python 3.8 may run this
 
-from epsaudit.tools.maps.domains import Vector, draw_member, single_above, special_values
-from epsaudit.tools.maps.edits import MAX_EDITS, draw_neighbour, pieces, simpler
-from epsaudit.tools.maps.metrics import UndefinedDistanceError, distance, exceeds, input_distance, key
+from epsaudit.tools.maps.domains import (
+    Frame,
+    are_comparable,
+    contains,
+    draw_member,
+    single_above,
+    special_values,
+)
+from epsaudit.tools.maps.edits import MAX_EDITS, cells, draw_neighbour, pieces, simpler
+from epsaudit.tools.maps.metrics import (
+    UndefinedDistanceError,
+    compared,
+    distance_beside,
+    distance_of,
+    exceeds,
+    input_distance,
+    key,
+    name_of,
+)
 from epsaudit.tools.maps.subject import Adapter
 
 REPEATED_CALLS = 64
@@ -109,9 +127,10 @@ def search(
             return Searched(findings, tried, False, (str(error),))
         if y is None or not (accepted(subject, x) and accepted(subject, y)):
             continue
-        d_in = input_distance(subject.input_metric, x, y)
+        d_in = distance_of_inputs(subject, x, y)
         if subject.output_metric and _allowed(subject, d_in) is None:
-            notes["The map is not defined at the distance of some neighbours."] = None
+            if d_in != math.inf:
+                notes["The map is not defined at the distance of some neighbours."] = None
             continue
         tried += 1
         if progress is not None and tried % 100 == 0:
@@ -138,6 +157,16 @@ def search(
         findings[made.kind] = made
     smallest = {kind: one if kind in ("map", "decrease") else shrink(subject, one) for kind, one in findings.items()}
     return Searched(smallest, tried, is_random, tuple(notes))
+
+
+def distance_of_inputs(subject: Adapter, x: Any, y: Any) -> Any:
+    """Return the distance of two inputs; infinite if they are not neighbours because of what is invariant."""
+    if not are_comparable(subject.domain, x, y):
+        return math.inf
+    groupings: tuple[tuple[str, ...], ...] = ((),)
+    if isinstance(subject.domain, Frame):
+        groupings += tuple(dict.fromkeys(one.by for one in subject.domain.margins if one.by))
+    return input_distance(subject.input_metric, x, y, groupings)
 
 
 def accepted(subject: Adapter, x: Any, if_unknown: bool = True) -> bool:
@@ -199,7 +228,7 @@ class CachedMap:
 
     def __init__(self, function: Callable[[Any], Any], metric: str) -> None:
         self._function = function
-        self._is_single = "f32" in metric
+        self._is_single, self._is_frame = "f32" in metric, metric.startswith("FrameDistance")
         self._known: dict[Any, Any] = {}
         self._refused: set[Any] = set()
 
@@ -210,6 +239,8 @@ class CachedMap:
         return self._known[d_in]
 
     def _at(self, d_in: Any) -> Any:
+        if self._is_frame:
+            return self._function(d_in)
         if isinstance(d_in, tuple):
             tried = [tuple(map(self._rounded, d_in, kinds)) for kinds in ((int, int, int), (int, float, float))]
             return self._first(tried if all(one == int(one) for one in d_in) else tried[::-1])
@@ -244,7 +275,7 @@ class CachedMap:
 
 def _judge(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> Finding | None:
     """Return what a pair disproves, or None."""
-    d_in = input_distance(subject.input_metric, x, y)
+    d_in = distance_of_inputs(subject, x, y)
     if d_in == math.inf:
         return None  # no neighbours
     raised = [isinstance(one, Failure) for one in outputs]
@@ -270,7 +301,7 @@ def _judge(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> Findin
     allowed = _allowed(subject, d_in)
     if allowed is None or not exceeds(subject.output_metric, outputs[0], outputs[1], allowed):
         return None
-    found = distance(subject.output_metric, outputs[0], outputs[1])
+    found = distance_beside(subject.output_metric, outputs[0], outputs[1], allowed)
     sentence = (
         f"outputs are at distance {_number(found)} where the map allows {_number(allowed)} for inputs at distance "
         f"{_number(d_in)}"
@@ -290,38 +321,47 @@ def _allowed(subject: Adapter, d_in: Any) -> Any:
 
 def _ratio(found: Any, allowed: Any) -> float:
     """Return how many times a distance exceeds what is allowed."""
-    pairs = zip(found, allowed) if isinstance(found, tuple) else [(found, allowed)]  # noqa: B905  # Python 3.8 has no strict=
-    return max(math.inf if not most > 0 else float(one / most) if one != math.inf else math.inf for one, most in pairs)
+    return max(
+        math.inf if not most > 0 or one == math.inf else float(one / most) for one, most in compared(found, allowed)
+    )
 
 
 def _number(value: Any) -> str:
     """Return a distance as text."""
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return "; ".join(map(_grouping, value))
     if isinstance(value, tuple):
         return f"({', '.join(map(_number, value))})"
     return str(int(value)) if value == value and abs(value) != math.inf and value == int(value) else repr(float(value))
 
 
+def _grouping(stated: Any) -> str:
+    """Return as text how far two data frames are apart in the groups of some columns."""
+    by, per_group, groups = stated
+    said = ["any number" if one is None else _number(one) for one in (per_group, groups)]
+    return f"by {', '.join(by)}: {said[0]} in a group, {said[1]} groups" if by else said[0]
+
+
 def shrink(subject: Adapter, finding: Finding) -> Finding:
     """Return the same kind of finding for the smallest pair that greedy removal and simplification reach."""
     ends = Deadline(SHRINKING_SECONDS)
-    atom = subject.domain.atom if isinstance(subject.domain, Vector) else None
-    values = special_values(atom) if atom is not None else []
+    places = functools.lru_cache(maxsize=None)(_places)
     best, improved = finding, True
 
     def size_of(x: Any, y: Any) -> tuple[int, int, int]:
         """Return the number of records, how complicated their values are, and the length of their text."""
-        records = [one for part in (x, y) for one in (part if isinstance(part, list) else [part])]
-        places = {repr(one): place for place, one in reversed(list(enumerate(values)))}
-        return len(records), sum(places.get(repr(one), len(values)) for one in records), len(repr((x, y)))
+        parts = [one for part in (x, y) for one in ([part, *part.values()] if isinstance(part, dict) else [part])]
+        records = [one for part in parts for one in (part if isinstance(part, list) else [part])]
+        values = [(places(atom), repr(one)) for part in (x, y) for _, atom, one in cells(subject.domain, part)]
+        return len(records), sum(known.get(said, len(known)) for known, said in values), len(repr((x, y)))
 
     while improved:
         improved = False
-        tries = pieces(best.x, best.y) + (simpler(best.x, best.y, atom, values) if atom is not None else [])
+        tries = itertools.chain(pieces(best.x, best.y), simpler(best.x, best.y, subject.domain))
         for x, y in tries:
             if ends.has_passed():
                 return best
-            size = getattr(subject.domain, "size", None)
-            if size is not None and (len(x) != size or len(y) != size):
+            if not (contains(subject.domain, x) and contains(subject.domain, y)):
                 continue
             if size_of(x, y) >= size_of(best.x, best.y) or not (accepted(subject, x) and accepted(subject, y)):
                 continue
@@ -338,13 +378,19 @@ def shrink(subject: Adapter, finding: Finding) -> Finding:
     return best
 
 
+def _places(atom: Any) -> dict[str, int]:
+    """Return the place of each special value of an atom, by its text; simple values come first."""
+    return {repr(one): place for place, one in reversed(list(enumerate(special_values(atom))))}
+
+
 def check_map(subject: Adapter) -> Finding | None:
     """Return a finding if the map has values below 0 or NaN, or decreases, at the distances from 0 to `MAX_EDITS`."""
     decrease: Finding | None = None
     known: list[tuple[int, Any]] = []
     for d_in in range(MAX_EDITS + 1):
         try:
-            value = subject.map(d_in)
+            is_frame = name_of(subject.input_metric) == "FrameDistance"
+            value = subject.map(distance_of(subject.input_metric, d_in) if is_frame else d_in)
         except Exception:  # a map need not be defined at every distance
             continue
         parts = value if isinstance(value, tuple) else (value,)

@@ -10,20 +10,21 @@ import json
 import re
 from typing import Any, Callable, NamedTuple  # noqa: UP035  # Python 3.8 may run this
 
-from epsaudit.tools.maps.domains import Atom, Domain, Mapping, Vector
+from epsaudit.tools.maps.domains import Atom, Domain, Frame, Mapping, Vector
 
 BYTES = (b"\x00", b"\x80", b"\x01", b"\x0f", b"\xff", b"\x00\x00", b"\x01\x80", b"\xff\xff")
 """Vectors of 8 and of 16 bits. A domain of OpenDP has vectors of all lengths."""
 
 
 class UnreadableDomainError(Exception):
-    """A domain that is none of atoms, bits, categories, lists of atoms, and dictionaries of atoms."""
+    """A domain that is none of atoms, bits, categories, lists of atoms, dictionaries of atoms, and data frames."""
 
 
 class Adapter(NamedTuple):
     """A transformation or measurement of a library that states its privacy in other words than OpenDP.
 
-    ``domain`` describes the inputs. ``input_metric`` and ``output_metric`` are names of metrics (see
+    ``domain`` describes the inputs; those of a `Frame` are lists of dictionaries, of which the function of the library
+    makes a data frame of its own kind. ``input_metric`` and ``output_metric`` are names of metrics (see
     `epsaudit.tools.maps.metrics.METRICS`); a measurement has no output metric. ``call`` is the function, and ``map``
     gives the largest distance of outputs for a distance of inputs, or the loss of a measurement: an epsilon, a pair
     (epsilon, delta), or numbers by name, such as {"rho": 0.5}. ``member``, if given, says whether an output is in the
@@ -53,8 +54,8 @@ def read_subject(subject: Any) -> Adapter:
             "an Adapter"
         )
     domain = subject.input_domain
-    accepts = getattr(domain, "member", None)
-    if not isinstance(domain, (Atom, Vector, Mapping)):
+    accepts = getattr(subject, "accepts", None) or getattr(domain, "member", None)
+    if not isinstance(domain, (Atom, Vector, Mapping, Frame)):
         domain = parse_domain(str(domain))
     metric, output = str(subject.input_metric), getattr(subject, "output_metric", None)
     member = getattr(getattr(subject, "output_domain", None), "member", None)
@@ -71,7 +72,7 @@ def parse_domain(text: str) -> Domain:
     text = text.strip()
     found = re.match(r"VectorDomain\((.*?)(?:, size=(\d+))?\)$", text)
     if found:
-        return Vector(_parse_atom(found.group(1)), None if found.group(2) is None else int(found.group(2)))
+        return Vector(parse_atom(found.group(1)), None if found.group(2) is None else int(found.group(2)))
     found = re.match(r"BitVectorDomain(?:\(weight=(\d+)\))?$", text)
     if found:
         weight = 16 if found.group(1) is None else int(found.group(1))
@@ -84,11 +85,12 @@ def parse_domain(text: str) -> Domain:
         return Atom("str" if isinstance(values[0], str) else "int", categories=values)
     found = re.match(r"MapDomain \{ key_domain: (.*), value_domain: (.*) \}$", text)
     if found:
-        return Mapping(_parse_atom(found.group(1)), _parse_atom(found.group(2)))
-    return _parse_atom(text)
+        return Mapping(parse_atom(found.group(1)), parse_atom(found.group(2)))
+    return parse_atom(text)
 
 
-def _parse_atom(text: str) -> Atom:
+def parse_atom(text: str) -> Atom:
+    """Return the domain of single values that OpenDP prints."""
     null = text.startswith("OptionDomain(")
     found = re.match(r"(?:OptionDomain\()?AtomDomain\((.*?)\)+$", text)
     if not found:
