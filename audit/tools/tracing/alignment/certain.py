@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP, RenyiDP
 from epsaudit.mechanisms.known_laws import exact_parameter
@@ -43,6 +44,8 @@ MAX_EXTRA_POSITIONS = 64
 """[time] Largest number of positions at which draws of one dataset alone are searched."""
 ROUNDING_OF_SUMS = 1e-12
 """[formula] Relative rounding error of a sum of some thousand probabilities."""
+SLACK_OF_ROOT = 1e-9
+"""[formula] Relative amount by which an epsilon exceeds the root that a solver found to a quarter of it."""
 CONCENTRATED = "zcdp"
 """Stands in place of a law for mechanisms of libraries with a loss in zCDP; the amount is their rho."""
 NOT_LISTED = 1e-8
@@ -416,11 +419,12 @@ def concentrated_to_epsilon(rho: float, delta: float) -> float | None:
     """Return the least epsilon at ``delta`` that rho-zCDP implies; None for a delta of 0."""
     if not delta:
         return None
-    low, high = 0.0, rho + 2.0 * math.sqrt(rho * -math.log(delta))  # Bun and Steinke (2016), Proposition 1.3
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if ZCDP(rho).profile(middle) <= delta else (middle, high)
-    return high
+    claim, most = ZCDP(rho), rho + 2.0 * math.sqrt(rho * -math.log(delta))  # Bun and Steinke (2016), Proposition 1.3
+    if claim.profile(0.0) <= delta:
+        return 0.0
+    excess = lambda epsilon: math.log(max(claim.profile(epsilon), 1e-300)) - math.log(delta)  # noqa: E731
+    epsilon = float(brentq(excess, 0.0, most * (1.0 + SLACK_OF_ROOT), rtol=SLACK_OF_ROOT / 4.0))
+    return epsilon * (1.0 + SLACK_OF_ROOT)
 
 
 def is_adaptive(aligned: Sequence[PathLoss]) -> bool:
