@@ -12,7 +12,7 @@ import pytest
 from epsaudit import AuditError, GaussianDP, PureDP, serve, trace
 from epsaudit.errors import cause_of
 from epsaudit.running.served import Served
-from epsaudit.tools.tracing.suspicion import MOVES, NOTHING_SEEN
+from epsaudit.tools.tracing.suspicion import BRANCHES, MOVES, NOTHING_SEEN
 
 FOLDER = Path(serve.__file__).parent
 GENERIC = {"list", "dict", "tuple", "set", "frozenset", "type"}
@@ -109,8 +109,8 @@ def served_modules(start):
 
 
 TRACING_MODULES = {
-    "child", "listening", "primitives", "recorder", "replacement", "replay", "runs", "alignment/checks",
-    "alignment/discrete", "alignment/following", "alignment/generators", "alignment/library_calls",
+    "child", "listening", "outputs", "places", "primitives", "recorder", "replacement", "replay", "runs",
+    "alignment/checks", "alignment/discrete", "alignment/following", "alignment/generators", "alignment/library_calls",
     "alignment/noise_laws",
     "alignment/recorded_pair", "alignment/run", "alignment/tracked",
 }  # fmt: skip
@@ -188,6 +188,9 @@ def count(people, weight=1.0):
 
 def listed(people):
     return (len(people) + random.expovariate(1.0) - random.expovariate(1.0) for _ in range(1))
+
+def branching(people):
+    return len(people) + random.gauss(0.0, 1.0) + (random.gauss(0.0, 1.0) if len(people) > 1 else 0.0)
 """
 
 
@@ -196,7 +199,9 @@ def test_a_function_is_traced_under_python_3_8(tmp_path):
         pytest.skip("there is no Python 3.8")
     (tmp_path / "count.py").write_text(COUNT)
     pair = [1], [1, 1]
-    make, listed = (Served(f"{tmp_path}/count.py:{name}", python, "plain") for name in ("count", "listed"))
+    names = "count", "listed", "branching"
+    make, listed, branching = (Served(f"{tmp_path}/count.py:{name}", python, "plain") for name in names)
+    assert trace(branching({}), pair, claim=GaussianDP(1.0)).verdict == BRANCHES
     assert trace(listed({}), pair, claim=PureDP(1.0)).verdict == NOTHING_SEEN
     assert trace(make({}), pair, claim=GaussianDP(1.0)).verdict == NOTHING_SEEN
     found = trace(make({"weight": 1.5}), pair, claim=GaussianDP(1.0))

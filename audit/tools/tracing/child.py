@@ -14,10 +14,11 @@ from typing import Any, Callable  # noqa: UP035  # as in the other modules that 
 
 from epsaudit import serve
 from epsaudit.tools.tracing.listening import np
+from epsaudit.tools.tracing.outputs import RAISES
 from epsaudit.tools.tracing.recorder import Recorder
 from epsaudit.tools.tracing.replacement import replace_samplers
 from epsaudit.tools.tracing.replay import record_and_replay
-from epsaudit.tools.tracing.runs import RAISES, Call, only_returns_none, run_once
+from epsaudit.tools.tracing.runs import Call, execute, only_returns_none
 
 NOTHING = {RAISES: None, "": None}
 """The parts of an output that is None."""
@@ -44,7 +45,7 @@ def trace_all(answers: Any, call: Call, pairs: Any, discrete: Any = None, **sett
     try:
         data = pickle.dumps(pairs[0][0], -1)
         # run before the samplers are replaced, because functions import libraries when they are first called
-        first = run_once(call, data, Recorder(replays=False), 0)
+        first = execute(call, data, Recorder(replays=False), 0).outcome
     except Exception:  # the run below reports it
         data, first = b"", {}
     replace_samplers()
@@ -72,7 +73,7 @@ def _returns_nothing(call: Call, pair: Any, trace: Any, seed: int) -> bool:
     both = [pickle.dumps(one, -1) for one in pair]
 
     def returns_none(side: int, number: int) -> bool:
-        return bool(run_once(call, both[side], Recorder(replays=False), seed + 1 + number)["leaves"] == NOTHING)
+        return bool(execute(call, both[side], Recorder(replays=False), seed + 1 + number).outcome["leaves"] == NOTHING)
 
     return only_returns_none(returns_none)
 
@@ -83,7 +84,7 @@ def _repeats_first_run(call: Call, data: bytes, first: Any) -> bool:
     If it does not, the function may keep something between runs, such as noise that it draws only once, or it has a
     generator of its own.
     """
-    return bool(run_once(call, data, Recorder(replays=False), 0)["leaves"] == first["leaves"])
+    return bool(execute(call, data, Recorder(replays=False), 0).outcome["leaves"] == first["leaves"])
 
 
 def _runs_to_align(

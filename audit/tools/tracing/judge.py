@@ -17,7 +17,7 @@ from epsaudit.tools.tracing.judging_calls import find_branches, find_parameters
 from epsaudit.tools.tracing.judging_inputs import find_flat_losses, find_sensitivities, find_separated_samples
 from epsaudit.tools.tracing.judging_losses import find_losses
 from epsaudit.tools.tracing.judging_outputs import find_releases, find_separated_outputs, find_slopes
-from epsaudit.tools.tracing.runs import RAISES
+from epsaudit.tools.tracing.outputs import RAISES
 from epsaudit.tools.tracing.suspicion import Findings, Suspicion, line_of
 
 

@@ -14,7 +14,7 @@ from epsaudit.tools.tracing.comparison import are_equal, are_numbers, difference
 from epsaudit.tools.tracing.losses import may_reveal
 from epsaudit.tools.tracing.recorder import TraceEvent
 from epsaudit.tools.tracing.replay import PROPORTION_TOLERANCE
-from epsaudit.tools.tracing.runs import RAISES
+from epsaudit.tools.tracing.outputs import RAISES
 from epsaudit.tools.tracing.suspicion import BRANCHES, MOVES, PARAMETER, RELEASED, Findings
 
 NO_RESPONSE = [0.0, True, False]

@@ -25,14 +25,30 @@ class Listener:
 
     current: Listener | None = None
     """The recorder that calls are reported to, or None."""
+    active: Listener | None = None
+    """The recorder of the run that is being executed, also while it is paused."""
     sites = False
     """Whether the recorder of an alignment stores the places of draws and events."""
+    watches = False
+    """Whether to watch all function calls: to replace samplers to which modules refer by names of their own, and to
+    note the place at which audited code last returned."""
 
     def __init__(self) -> None:
         self.unseen: list[str] = []
         """Sentences on what happened without being recorded."""
         self.thread = threading.get_ident()
         """The thread in which the audited function runs."""
+
+    def begin(self) -> None:
+        """Prepare for a run."""
+
+    def finish(self, output: Any, returned: Any) -> None:
+        """Store the output of the function, and the place at which it returned as a list of at most one place."""
+        raise NotImplementedError
+
+    def fail(self, error: BaseException, at: Any) -> None:
+        """Store the exception that the function raised, and the places of the calls that led to it."""
+        raise NotImplementedError
 
 
 def active_recorder() -> Any:

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
-import os
-import sys
 from typing import Any
 
-from epsaudit import serve
 from epsaudit.tools.tracing import primitives
-from epsaudit.tools.tracing.listening import HERE, Listener, paused
+from epsaudit import serve
+from epsaudit.tools.tracing.listening import Listener, paused
+from epsaudit.tools.tracing.outputs import RAISES, named_leaves, output_to_json, unread_types, value_to_json
+from epsaudit.tools.tracing.places import call_stack
 
-STANDARD_LIBRARY = os.path.dirname(os.__file__)
-"""The folder of Python's standard library."""
-SAMPLER_PACKAGES = ("numpy", "scipy", "torch", "jax", "jaxlib", "random", "secrets", "copy", "importlib")
-"""Packages whose own lines are not reported as the place of a draw; the line that calls them is."""
-RUN_FUNCTIONS = ("run_once", "execute")
-"""Names of the functions of this package that call the audited function; call stacks end there."""
 KNOWN_LAWS = ("laplace", "normal", "exponential", "geometric")
 """Laws of noise whose loss a trace computes if no alignment decides."""
 RANDOM_KINDS = ("draw", "sample", "mechanism")
@@ -85,9 +78,12 @@ class Recorder(Listener):
 
     def __init__(self, recorded: Recorder | None = None, replays: bool = True, nudge: Any = (None, 0.0)) -> None:
         super().__init__()
-        self.profiles = replays and nudge[0] is None
-        """Whether to watch every function call: to replace samplers in modules whose code first runs, and to note the
-        line at which the audited function returns. Further runs need neither."""
+        self.watches = replays and nudge[0] is None
+        """Whether to watch function calls; further runs need not."""
+        self.outcome: dict[str, Any] = {}
+        """What the run returned or raised. The entry "leaves" has the parts of the output by name, and under `RAISES`
+        the exception or None. The entry "at" is the place that returned or raised. If the function returned, "unread"
+        lists the types of objects in the output that cannot be read; if it raised, "says" is the message."""
         self.events: list[TraceEvent] = []
         self.results: dict[int, Any] = {}
         """The answers of calls, by the number of the event."""
@@ -164,6 +160,19 @@ class Recorder(Listener):
         answer = self.answer("mechanism", name, make, *fields)
         return stated.after(answer, self.events[number]) if stated.after else answer
 
+    def finish(self, output: Any, returned: Any) -> None:
+        """Store the parts of the output."""
+        with paused():  # an object's own methods may draw numbers
+            parts = output_to_json(output)
+        leaves = {RAISES: None, **dict(named_leaves(parts))}
+        at = [list(place) for place in returned]
+        self.outcome = {"leaves": leaves, "at": at, "unread": sorted({*unread_types(parts)})}
+
+    def fail(self, error: BaseException, at: Any) -> None:
+        """Store the exception that the function raised."""
+        leaves = {RAISES: serve.exception_name(error)}
+        self.outcome = {"leaves": leaves, "says": str(error)[:200], "at": [list(place) for place in at]}
+
 
 def _nudged(answer: Any, by: float) -> Any:
     """Return an answer to which a number is added, as a whole number if the answer is one; others are unchanged."""
@@ -171,36 +180,3 @@ def _nudged(answer: Any, by: float) -> Any:
     with contextlib.suppress(TypeError, ValueError):  # the answer is no number
         return answer + (int(by) if whole else by)
     return answer
-
-
-def call_stack() -> list[tuple[str, int, str]]:
-    """Return file, line and function of the calls that led to a recorded call, the innermost first.
-
-    Lines of this package and, at the inner end, of packages with samplers are left out.
-    """
-    found: list[tuple[str, int, str]] = []
-    frame: Any = sys._getframe(2)
-    while frame is not None:
-        file, function = frame.f_code.co_filename, frame.f_code.co_name
-        if function in RUN_FUNCTIONS and file.startswith(HERE):
-            break
-        in_sampler = not found and frame.f_globals.get("__name__", "").partition(".")[0] in SAMPLER_PACKAGES
-        if not in_sampler and not file.startswith((HERE, "<")):
-            found.append((file, frame.f_lineno, function))
-        frame = frame.f_back
-    return found
-
-
-@functools.lru_cache(None)
-def is_audited(file: str) -> bool:
-    """Return whether a file may belong to the audited code: neither to epsaudit nor to the standard library."""
-    ours = file.startswith((HERE, os.path.join(os.path.dirname(serve.__file__), "running"), serve.__file__, "<"))
-    return not ours and (not file.startswith(STANDARD_LIBRARY) or "-packages" in file)
-
-
-def value_to_json(value: Any) -> Any:
-    """Return a value as JSON can represent it; an object of an unknown type becomes ``{"object": its type}``."""
-    try:
-        return serve.encode_value(value)
-    except Exception:  # an object's own methods may raise anything
-        return {"object": type(value).__name__}

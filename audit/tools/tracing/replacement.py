@@ -16,7 +16,7 @@ from typing import Any, Callable  # noqa: UP035  # the alias below is evaluated,
 
 from epsaudit.tools.tracing import primitives
 from epsaudit.tools.tracing.listening import active_recorder, np, paused
-from epsaudit.tools.tracing.recorder import SAMPLER_PACKAGES, is_audited
+from epsaudit.tools.tracing.places import SAMPLER_PACKAGES, is_audited
 
 REPLACED: dict[int, tuple[Any, Any]] = {}
 """Originals and their replacements by the original's id(), for modules that imported a function by its name."""

@@ -9,8 +9,9 @@ import pickle
 from typing import Any
 
 from epsaudit.tools.tracing import primitives
-from epsaudit.tools.tracing.recorder import KNOWN_LAWS, RANDOM_KINDS, Recorder, TraceEvent, value_to_json
-from epsaudit.tools.tracing.runs import Call, run_once
+from epsaudit.tools.tracing.outputs import value_to_json
+from epsaudit.tools.tracing.recorder import KNOWN_LAWS, RANDOM_KINDS, Recorder, TraceEvent
+from epsaudit.tools.tracing.runs import Call, execute
 
 NUDGES = (1e-6, 1e3, 2e3, -3e3)
 """[chosen] Amounts that are added to an answer to see whether the output follows it: a tiny one, and three that are far
@@ -67,9 +68,10 @@ def record_and_replay(
         "parts" has values of parts of the output on both sides. "unseen" and "unread" say what was not observed.
     """
     both, recorded = (pickle.dumps(x, -1), pickle.dumps(x_prime, -1)), Recorder()
-    outcome, repeated = run_once(call, both[0], recorded, seed), run_once(call, both[0], Recorder(recorded), seed)
+    outcome = execute(call, both[0], recorded, seed).outcome
+    repeated = execute(call, both[0], Recorder(recorded), seed).outcome
     replay = Recorder(recorded)
-    outcome_prime = run_once(call, both[1], replay, seed)
+    outcome_prime = execute(call, both[1], replay, seed).outcome
     leaves = outcome["leaves"], outcome_prime["leaves"]
     differing = [name for name in {**leaves[0], **leaves[1]} if leaves[0].get(name, ...) != leaves[1].get(name, ...)]
     matched = {one.order: number for number, one in enumerate(replay.events) if one.order is not None}
@@ -130,7 +132,7 @@ def _make_further_runs(
         if not constant and not parts:
             break
         side = number % 2
-        found = run_once(call, both[side], Recorder(replays=False), seed + 1 + number)["leaves"]
+        found = execute(call, both[side], Recorder(replays=False), seed + 1 + number).outcome["leaves"]
         constant = [name for name in constant if found.get(name, ...) == leaves[side].get(name, ...)]
         for name, sides in parts.items():
             sides[side].append(found.get(name))
@@ -168,7 +170,8 @@ def _response(
         changes without any proportion, as a selection does. The third is true if the part changes in proportion to
         large nudges.
     """
-    runs = [run_once(call, data, Recorder(recorded, nudge=(number, by)), seed)["leaves"] for by in NUDGES]
+    recorders = [Recorder(recorded, nudge=(number, by)) for by in NUDGES]
+    runs = [execute(call, data, one, seed).outcome["leaves"] for one in recorders]
     found: dict[str, tuple[float, bool, bool]] = {}
     is_integer = type(recorded.results[number]) is int
     for name, value in before.items():

@@ -21,6 +21,7 @@ from epsaudit.tools.tracing.alignment.generators import advance, state_of
 from epsaudit.tools.tracing.alignment.library_calls import Additive, PostProcessed, Selected, known_call
 from epsaudit.tools.tracing.alignment.run import (
     AlignmentRun,
+    CheckedRun,
     Parted,
     Runner,
     broken_numbers,
@@ -29,7 +30,7 @@ from epsaudit.tools.tracing.alignment.run import (
     noise_law,
 )
 from epsaudit.tools.tracing.alignment.tracked import TrackedNumber
-from epsaudit.tools.tracing.listening import Listener, paused
+from epsaudit.tools.tracing.listening import paused
 
 GENUINE_RUNS = 40
 """[formula] Genuine runs whose discrete draws are compared; equal fair coins in all of them have probability 2^-39."""
@@ -45,7 +46,7 @@ NUMBER_IN_TEXT = re.compile(r"[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?")
 """A decimal number without its sign."""
 
 
-class GenuineRun(Listener):
+class GenuineRun(CheckedRun):
     """A run in which samplers answer as usual; it stores what they answered.
 
     Parameters
@@ -55,8 +56,6 @@ class GenuineRun(Listener):
     watches_generators : bool
         Whether to store the states of generators.
     """
-
-    profiles = False
 
     def __init__(self, seed: int, watches_generators: bool = False) -> None:
         super().__init__()
@@ -73,7 +72,6 @@ class GenuineRun(Listener):
         """Outcomes of the discrete draws of a tracked run."""
         self.answers: list[Any] = []
         """Answers of mechanisms."""
-        self.output: Any = None
 
     def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
         """Call a sampler, and store its answer."""
@@ -151,10 +149,6 @@ class GenuineRun(Listener):
         else:
             self.continuous.append(noise / call.scale)
             self.values.append(noise)
-
-    def finish(self, output: Any) -> None:
-        """Store the output."""
-        self.output = output
 
 
 def numbers_of(answer: Any) -> list[float]:

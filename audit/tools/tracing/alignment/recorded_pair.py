@@ -30,7 +30,7 @@ from epsaudit.tools.tracing.alignment.run import (
     execute,
 )
 from epsaudit.tools.tracing.primitives import UNIFORM
-from epsaudit.tools.tracing.recorder import SAMPLER_PACKAGES, is_audited
+from epsaudit.tools.tracing.places import SAMPLER_PACKAGES, is_audited
 from epsaudit.tools.tracing.runs import Call
 
 ORDINARY_RUNS = 4

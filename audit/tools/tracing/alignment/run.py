@@ -29,11 +29,11 @@ from epsaudit.tools.tracing.alignment.noise_laws import ANSWER, LAWS
 from epsaudit.tools.tracing.alignment.tracked import Terms, TrackedNumber, released, track
 from epsaudit.tools.tracing.listening import Listener, paused
 from epsaudit.tools.tracing.primitives import UNIFORM
-from epsaudit.tools.tracing.recorder import call_stack, is_audited
-from epsaudit.tools.tracing.runs import Call, places_of, running, streams_to_lists
+from epsaudit.tools.tracing import runs
+from epsaudit.tools.tracing.places import Place, call_stack, is_audited
+from epsaudit.tools.tracing.runs import Call
 
-StackFrame = Tuple[str, int, str]  # noqa: UP006
-Stack = Tuple[StackFrame, ...]  # noqa: UP006  # Python 3.8 evaluates it
+Stack = Tuple[Place, ...]  # noqa: UP006  # Python 3.8 evaluates it
 """File, line and function of the calls that led to a place, the innermost first; empty if the place is unknown."""
 COMPARE, RELEASE, RETURN = "compare", "release", "return"
 """Kinds of events: a comparison, a number that is used otherwise, and a number in the output."""
@@ -111,7 +111,38 @@ class Count(NamedTuple):
     site: Stack
 
 
-class AlignmentRun(Listener):
+class CheckedRun(Listener):
+    """A run that ends with `Parted` if the function caught such an exception, or raises one that it should not."""
+
+    known_exceptions: Collection[str] | None = None
+    """Names of the exceptions that the function raises with ordinary numbers. Any other exception ends the run, as the
+    function raises it because it cannot use tracked numbers. None if every exception is known."""
+    output: Any = None
+    returned: Stack = ()
+    """The place at which the function returned, if function calls are watched, or raised an exception."""
+    form: Any = None
+    """The output with placeholders for tracked numbers."""
+    _n_parted = 0
+
+    def begin(self) -> None:
+        self._n_parted = Parted.count
+
+    def finish(self, output: Any, returned: Any) -> None:
+        if Parted.count > self._n_parted:
+            raise Parted(CATCHES)
+        self.output, self.returned = output, tuple(returned)
+
+    def fail(self, error: BaseException, at: Any) -> None:
+        if Parted.count > self._n_parted:
+            raise Parted(CATCHES) from error
+        name = serve.exception_name(error)
+        if self.known_exceptions is not None and name not in self.known_exceptions:
+            raise Parted(f"the function raises {name} while its draws are followed: {str(error)[:100]}") from error
+        self.returned, self.output = tuple(at), (RAISES, name, str(error))
+        self.form = self.output
+
+
+class AlignmentRun(CheckedRun):
     """Records a run, or follows a recorded one.
 
     Parameters
@@ -140,10 +171,6 @@ class AlignmentRun(Listener):
         Whether the sum of noise with a number is released when another number is added, as if the function had
         published it before. A run that follows another one does as the recorded run does.
     """
-
-    profiles = False
-    active: AlignmentRun | None = None
-    """The run that is being executed in this process."""
 
     def __init__(
         self,
@@ -184,11 +211,6 @@ class AlignmentRun(Listener):
         """Number of calls of samplers of numbers."""
         self.doubt: str | None = None
         """Why the tracked numbers may not tell the law of the output, although an alignment of them may exist."""
-        self.output: Any = None
-        self.returned: Stack = ()
-        """The place at which the function returned, if places were asked for, or raised an exception."""
-        self.form: Any = None
-        """The output with placeholders for tracked numbers."""
 
     def site(self) -> Stack:
         """Return the calls that led to the line of the audited code that is running, this line first."""
@@ -226,7 +248,7 @@ class AlignmentRun(Listener):
 
     def _require_active(self) -> None:
         """End the run if a number of an earlier run is used: the function has kept it."""
-        if AlignmentRun.active is not self:
+        if Listener.active is not self:
             raise Parted("a noisy number of an earlier run is used again")
 
     def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
@@ -439,9 +461,9 @@ class AlignmentRun(Listener):
         """Return a part of an answer that is no number."""
         return copied(answer)
 
-    def finish(self, output: Any) -> None:
+    def finish(self, output: Any, returned: Any) -> None:
         """Read the output: its form, and the tracked numbers in it, which are events."""
-        self.output = output
+        super().finish(output, returned)
         self.form = self._form_of(output)
 
     def _form_of(self, value: Any) -> Any:
@@ -548,44 +570,19 @@ def execute(
     look_for_samplers: bool = False,
     known_exceptions: Collection[str] | None = None,
 ) -> Any:
-    """Run the audited function once under a run, and return the run.
+    """Run the audited function once as `epsaudit.tools.tracing.runs.execute` does, and return the run.
 
     Parameters
     ----------
-    call : callable
-        Calls the function with a dataset, a generator and a seed.
-    data : bytes
-        The pickled dataset, so that every run gets its own copy.
-    run : Listener
-        The run to which samplers and tracked numbers report, such as an `AlignmentRun`.
-    seed : int
-        Seed of the generators, for randomness that no sampler of the tables draws.
+    call, data, run, seed
+        As for `epsaudit.tools.tracing.runs.execute`; the run is a `CheckedRun`.
     look_for_samplers : bool
         Whether to watch function calls for modules that refer to samplers by names of their own.
     known_exceptions : collection of str, optional
-        Names of the exceptions that the function raises with ordinary numbers. Any other exception ends the run, as
-        the function raises it because it cannot use tracked numbers.
+        The known exceptions of the run.
     """
-    dataset = pickle.loads(data)
-    before, AlignmentRun.active = Parted.count, run
-    try:
-        with running(run, seed, look_for_samplers or run.sites) as (rng, returned):
-            output = streams_to_lists(call(dataset, rng, seed))
-            if Parted.count > before:
-                raise Parted(CATCHES)
-            run.returned = tuple(returned)
-            run.finish(output)
-    except (Exception, SystemExit) as error:
-        if Parted.count > before:
-            raise Parted(CATCHES) from error
-        name = serve.exception_name(error)
-        if known_exceptions is not None and name not in known_exceptions:
-            raise Parted(f"the function raises {name} while its draws are followed: {str(error)[:100]}") from error
-        run.returned = tuple(places_of(error))
-        run.output = run.form = RAISES, name, str(error)
-    finally:
-        AlignmentRun.active = None
-    return run
+    run.watches, run.known_exceptions = look_for_samplers or run.sites, known_exceptions
+    return runs.execute(call, data, run, seed)
 
 
 Runner = Callable[[Any], Any]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.errors import seconds_of
-from epsaudit.tools.tracing.recorder import is_audited
+from epsaudit.tools.tracing.places import is_audited
 from epsaudit.tools.tracing.runs import Call
 
 

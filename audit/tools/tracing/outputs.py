@@ -1,0 +1,63 @@
+"""An output of the audited function as named parts that JSON can represent.
+
+Needs Python 3.8 and no package, because it runs in the process of the audited code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from epsaudit import serve
+
+RAISES = ".exception"
+"""Name of the part of an outcome that says which exception was raised."""
+
+
+def value_to_json(value: Any) -> Any:
+    """Return a value as JSON can represent it; an object of an unknown type becomes ``{"object": its type}``."""
+    try:
+        return serve.encode_value(value)
+    except Exception:  # an object's own methods may raise anything
+        return {"object": type(value).__name__}
+
+
+def output_to_json(output: Any) -> Any:
+    """Return an output as JSON can represent it; a part of an unknown type becomes ``{"object": its type}``."""
+    with contextlib.suppress(Exception):  # an object's own methods may raise anything
+        return serve.encode_value(output)
+    if isinstance(output, dict):
+        return {"items": [[value_to_json(key), output_to_json(part)] for key, part in output.items()]}
+    if isinstance(output, (list, tuple)):
+        return list(map(output_to_json, output))
+    return {"object": type(output).__name__}
+
+
+def unread_types(parts: Any) -> Iterator[str]:
+    """Yield the type names of the objects in an output that could not be read."""
+    if isinstance(parts, dict):
+        if "object" in parts:
+            yield parts["object"]
+        parts = parts.get("items")
+    for part in parts if isinstance(parts, list) else ():
+        yield from unread_types(part)
+
+
+def named_leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the parts of an output with their names.
+
+    The length of a sequence, the shape of an array, and the order of the keys of a dictionary are parts, too.
+    """
+    is_mapping = isinstance(value, dict) and "items" in value
+    parts = value.get("items", value.get("array")) if isinstance(value, dict) else value
+    if not isinstance(parts, list):
+        yield name, value
+        return
+    yield f"{name}.length", len(parts)
+    if is_mapping:
+        yield f"{name}.keys", [key for key, _ in parts]
+    elif isinstance(value, dict):
+        yield f"{name}.shape", value["shape"]
+    for key, part in parts if is_mapping else enumerate(parts):
+        yield from named_leaves(part, f"{name}[{key!r}]")
