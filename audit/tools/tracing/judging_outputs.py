@@ -12,9 +12,9 @@ from epsaudit.errors import QUOTED, clipped
 from epsaudit.tools.tracing.compared_runs import ComparedRuns, is_unlisted
 from epsaudit.tools.tracing.comparison import are_equal, are_numbers, difference_in_words, n_beyond
 from epsaudit.tools.tracing.losses import may_reveal
+from epsaudit.tools.tracing.outputs import RAISES
 from epsaudit.tools.tracing.recorder import TraceEvent
 from epsaudit.tools.tracing.replay import PROPORTION_TOLERANCE
-from epsaudit.tools.tracing.outputs import RAISES
 from epsaudit.tools.tracing.suspicion import BRANCHES, MOVES, PARAMETER, RELEASED, Findings
 
 NO_RESPONSE = [0.0, True, False]

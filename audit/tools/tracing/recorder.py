@@ -10,8 +10,8 @@ import contextlib
 import dataclasses
 from typing import Any
 
-from epsaudit.tools.tracing import primitives
 from epsaudit import serve
+from epsaudit.tools.tracing import primitives
 from epsaudit.tools.tracing.listening import Listener, paused
 from epsaudit.tools.tracing.outputs import RAISES, named_leaves, output_to_json, unread_types, value_to_json
 from epsaudit.tools.tracing.places import call_stack

@@ -11,7 +11,7 @@ MAX_EVENTS_TO_REDUCE = 256
 """[time] Largest number of comparisons of a run. Each costs one run to find whether the output needs it."""
 
 
-def needed_events(first: AlignmentRun, run_prime: Runner) -> list[int]:
+def needed_events(first: AlignmentRun, run_prime: Runner, second: AlignmentRun | None = None) -> list[int]:
     """Return the positions of released numbers and of a smallest set of comparisons that keeps the output.
 
     The set is found by leaving out one comparison after the other: a comparison is not needed if the output stays the
@@ -23,6 +23,9 @@ def needed_events(first: AlignmentRun, run_prime: Runner) -> list[int]:
         A recorded run on x.
     run_prime : callable
         Runs the function on x'.
+    second : AlignmentRun, optional
+        The run on x' that followed the recorded one. If it is given, a comparison of noise that nothing moves is not
+        left out: an alignment keeps it without a shift.
 
     Raises
     ------
@@ -32,14 +35,23 @@ def needed_events(first: AlignmentRun, run_prime: Runner) -> list[int]:
     compared = [number for number, one in enumerate(first.events) if one.kind == COMPARE]
     if len(compared) > MAX_EVENTS_TO_REDUCE:
         raise Parted("too many comparisons")
+    moved = None if second is None else moved_draws(first, second)
     kept = set(compared)
     for number in compared:
+        if moved is not None and all(draw not in moved for draw, _ in first.events[number].terms):
+            continue
         try:
             if has_same_output(first, run_prime(AlignmentRun(0, first, forced=frozenset(kept - {number}), flip=True))):
                 kept.remove(number)
         except Parted:
             continue
     return [number for number, one in enumerate(first.events) if one.kind != COMPARE or number in kept]
+
+
+def moved_draws(first: AlignmentRun, second: AlignmentRun) -> set[int]:
+    """Return the draws in events to which other numbers are added in the second run."""
+    both = zip(first.events, second.events)  # noqa: B905  # strict since 3.10
+    return {draw for one, other in both if one.constant != other.constant for draw, _ in one.terms}
 
 
 def has_same_output(first: AlignmentRun, other: AlignmentRun) -> bool:

@@ -9,6 +9,7 @@ in the process of the audited code.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from epsaudit.tools.tracing.alignment.following import needed_events
 from epsaudit.tools.tracing.alignment.run import (
     COMPARE,
     RAISES,
+    RELEASE,
     RETURN,
     AlignmentRun,
     Count,
@@ -29,8 +31,8 @@ from epsaudit.tools.tracing.alignment.run import (
     Stack,
     execute,
 )
-from epsaudit.tools.tracing.primitives import UNIFORM
 from epsaudit.tools.tracing.places import SAMPLER_PACKAGES, is_audited
+from epsaudit.tools.tracing.primitives import UNIFORM
 from epsaudit.tools.tracing.runs import Call
 
 ORDINARY_RUNS = 4
@@ -40,10 +42,14 @@ observed."""
 SEARCHED_RUNS = 64
 """[formula] Runs on each side of a function that compares noise or converts it, among which runs on other paths are
 searched. A path that a run takes with probability 1/10 is missed in all of them with probability 1e-3."""
+MAX_SEARCHED_EVENTS = 4_000
+"""[time] Largest number of draws and events of all these runs together, which take about 0.1 s."""
 MAX_FOLLOWED = 12
 """[time] Largest number of runs on each side that are followed on the other side. Each takes 2 to 10 ms."""
 MAX_COMPARISONS = 64
 """[time] Largest number of comparisons of a run. Each costs one run to find whether the output needs it."""
+MAX_FOLLOWED_COMPARISONS = 128
+"""[time] Largest number of comparisons of all runs on each side that are followed, apart from the first run."""
 
 
 class RecordedStep(NamedTuple):
@@ -169,11 +175,18 @@ def recorded_pair(
     if all(_raises(one) for one in firsts):
         return {"why": "an exception is raised on both datasets"}
     found = {"runs": runs, "straight": straight, "doubt": next((one for one in doubts if one is not None), None)}
-    if not straight:
+    if any(_may_be_undecided(*one) for one in itertools.chain(*runs)):
         with contextlib.suppress(Parted):
             firsts = [_recorded(call, data, seed, True) for data in both]
             found["runs with released sums"] = _directions(call, both, firsts, seed, True)
     return found
+
+
+def _may_be_undecided(first: dict[str, Any], second: dict[str, Any], parted: str) -> bool:
+    """Return whether a run may have another alignment than the one that keeps the sums of noise with data."""
+    compares = any(one.kind == COMPARE for one in first["events"])
+    releases = any(one.kind == RELEASE for one in first["events"])
+    return bool(compares or (releases and (parted or second["form"])))
 
 
 def _recorded(call: Call, data: bytes, seed: int, releases_sums: bool = False) -> AlignmentRun:
@@ -205,13 +218,16 @@ def _directions(
 
 def _runs_on_other_paths(call: Call, data: bytes, first: AlignmentRun, path: Any) -> Iterator[AlignmentRun]:
     """Yield recorded runs on paths that differ from the path of a first run and from one another."""
-    seen = {path}
-    for number in range(first.seed + 1, first.seed + SEARCHED_RUNS):
+    seen, n_compared = {path}, 0
+    n_runs = min(SEARCHED_RUNS, MAX_SEARCHED_EVENTS // max(1, len(first.draws) + len(first.events)))
+    for number in range(first.seed + 1, first.seed + n_runs):
         path = path_of(execute(call, data, AlignmentRun(number, releases_sums=first.releases_sums), number))
         if path not in seen:
             seen.add(path)
-            yield _recorded(call, data, number, first.releases_sums)
-        if len(seen) >= MAX_FOLLOWED:
+            run = _recorded(call, data, number, first.releases_sums)
+            n_compared += sum(one.kind == COMPARE for one in run.events)
+            yield run
+        if len(seen) >= MAX_FOLLOWED or n_compared >= MAX_FOLLOWED_COMPARISONS:
             return
 
 
@@ -238,7 +254,7 @@ def _followed(call: Call, first: AlignmentRun, data: bytes, seed: int) -> tuple[
     if any(one.loss_to(its) == math.inf for one, its in zip(first.steps, second.steps)):  # noqa: B905
         raise Parted("the loss of a mechanism of a library is unknown")
     if not parted and path_of(first) == path_of(second):
-        kept = needed_events(first, run_prime)
+        kept = needed_events(first, run_prime, second)
         for run in (first, second):
             run.events = [run.events[number] for number in kept]
     form = first.form if _raises(first) else 0

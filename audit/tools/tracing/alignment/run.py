@@ -14,6 +14,7 @@ from typing import Any, Callable, NamedTuple, Tuple  # noqa: UP035
 import numpy as np
 
 from epsaudit import serve
+from epsaudit.tools.tracing import runs
 from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, discrete_law, geometric_law, index_law, unknown_law
 from epsaudit.tools.tracing.alignment.generators import state_of
 from epsaudit.tools.tracing.alignment.library_calls import (
@@ -28,9 +29,8 @@ from epsaudit.tools.tracing.alignment.library_calls import (
 from epsaudit.tools.tracing.alignment.noise_laws import ANSWER, LAWS
 from epsaudit.tools.tracing.alignment.tracked import Terms, TrackedNumber, released, track
 from epsaudit.tools.tracing.listening import Listener, paused
-from epsaudit.tools.tracing.primitives import UNIFORM
-from epsaudit.tools.tracing import runs
 from epsaudit.tools.tracing.places import Place, call_stack, is_audited
+from epsaudit.tools.tracing.primitives import UNIFORM
 from epsaudit.tools.tracing.runs import Call
 
 Stack = Tuple[Place, ...]  # noqa: UP006  # Python 3.8 evaluates it
