@@ -160,6 +160,16 @@ def test_comparisons_that_cost_more_than_the_claim_are_listed_and_not_judged():
     assert "noise is compared, and no alignment within the claim keeps the comparisons" in found.unlisted[0]
 
 
+@pytest.mark.parametrize("claim", [PureDP(1.0), None])
+def test_noise_that_is_compared_too_often_is_listed(claim):
+    def largest(data, rng):
+        return int((np.eye(100)[0] * len(data) + rng.laplace(size=100)).argmax())
+
+    found = trace(largest, ONE_MORE, claim=claim)
+    assert found.verdict == UNLISTED
+    assert "numpy.random.laplace, by which the output may be chosen" in found.unlisted[0]
+
+
 def test_records_may_be_compared_with_a_noisy_number_that_other_noise_covers():
     def count_above(data, rng, scale):
         noisy = sum(data) + rng.laplace(scale=2.0)

@@ -63,6 +63,15 @@ class ComparedRuns:
             if one.is_judged and not are_equal(before.input, one.input)
         ]
 
+    def hidden(self) -> list[TraceEvent]:
+        """Return the draws of noise with a known law if the outputs of both runs are equal; else none.
+
+        Where the data move neither the inputs of these draws nor the output, the noise may be compared with the data.
+        """
+        if not are_equal(self.trace["outcome"]["leaves"], self.trace["outcome_prime"]["leaves"]):
+            return []
+        return [one for before, one in self.pairs if one.kind == "draw" and are_equal(before.input, one.input)]
+
 
 def _shifts(before: Any, after: Any) -> Any:
     """Return how far each number of an input moved, infinite where this is unknown; None if there are no numbers."""

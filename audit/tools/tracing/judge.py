@@ -61,6 +61,10 @@ def judge(trace: Mapping[str, Any], claim: Claim | None) -> Judgement:
     covered = find_releases(runs, findings)
     find_separated_outputs(runs, findings, claim)
     find_losses(runs, [*reaching_output, *covered], findings, claim)
+    if claim is None or "why" in trace["aligned"]:  # else alignments judge this noise
+        findings.not_judged += [
+            f"{line_of(one)} {one.name}, by which the output may be chosen" for one in runs.hidden()
+        ]
     unlisted = [f"{line_of(one)} {one.name}" for one in runs.events if is_unlisted(one)]
     return Judgement(
         findings.in_order(),
