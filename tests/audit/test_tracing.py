@@ -160,6 +160,12 @@ def test_comparisons_that_cost_more_than_the_claim_are_listed_and_not_judged():
     assert "noise is compared, and no alignment within the claim keeps the comparisons" in found.unlisted[0]
 
 
+def test_a_generator_with_a_fixed_seed_is_listed():
+    found = trace(lambda data: len(data) + np.random.default_rng(5).laplace(), ONE_MORE, claim=PureDP(1.0))
+    assert found.verdict == RELEASED
+    assert "its generator has a fixed seed" in found.unlisted[0]
+
+
 @pytest.mark.parametrize("claim", [PureDP(1.0), None])
 def test_noise_that_is_compared_too_often_is_listed(claim):
     def largest(data, rng):

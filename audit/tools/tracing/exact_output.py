@@ -12,7 +12,7 @@ from typing import Any
 
 from epsaudit.claims.definitions import Claim
 from epsaudit.tools.tracing.alignment.checks import FEW_ROUNDINGS
-from epsaudit.tools.tracing.alignment.recorded_pair import FollowedRun, RecordedRun
+from epsaudit.tools.tracing.alignment.recorded_run import FollowedRun, RecordedRun
 from epsaudit.tools.tracing.alignment.run import RETURN
 from epsaudit.tools.tracing.losses import Laws, exact_loss, exceeds
 

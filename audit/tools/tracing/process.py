@@ -30,7 +30,7 @@ from epsaudit.tools.tracing import child as traced_process
 from epsaudit.tools.tracing.alignment.certain import finite_parameter
 from epsaudit.tools.tracing.alignment.discrete_pair import discrete_pair
 from epsaudit.tools.tracing.alignment.pair_explanation import explain_pair
-from epsaudit.tools.tracing.alignment.recorded_pair import FollowedRun
+from epsaudit.tools.tracing.alignment.recorded_run import FollowedRun
 from epsaudit.tools.tracing.exact_output import exact_excess
 from epsaudit.tools.tracing.judge import judge
 from epsaudit.tools.tracing.losses import exceeds, free_runs
@@ -142,6 +142,8 @@ def _judged(
             unlisted = (*unlisted, *not_judged, *filter(None, [undecided]))
         if answer["aligned"]["straight"] and not answer["aligned"]["doubt"]:
             exact = exact_excess([one for one, *_ in directions], claim)
+    if "contradicted" in answer["aligned"]:
+        unlisted = (*unlisted, answer["aligned"]["why"])
     if claim is not None and not unseen and not suspicions and "laws" in answer["aligned"]:
         suspicions = suspicions_of_laws(claim, answer["aligned"])
     seconds = time.perf_counter() - started

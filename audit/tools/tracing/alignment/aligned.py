@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from epsaudit.tools.tracing.alignment.following import has_same_output, needed_events
-from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
+from epsaudit.tools.tracing.alignment.recorded_run import RecordedRun
 from epsaudit.tools.tracing.alignment.run import (
     COMPARE,
     OTHER_DRAWS,

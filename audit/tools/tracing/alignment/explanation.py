@@ -15,7 +15,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.errors import QUOTED, clipped
 from epsaudit.tools.tracing.alignment.aligned import NO_SHIFT, concentrated_loss, other_losses
 from epsaudit.tools.tracing.alignment.certain import combined, loss_of_path
-from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
+from epsaudit.tools.tracing.alignment.recorded_run import RecordedRun
 from epsaudit.tools.tracing.alignment.run import (
     COMPARE,
     OTHER_EVENTS,

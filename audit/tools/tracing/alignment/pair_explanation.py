@@ -20,7 +20,7 @@ from epsaudit.tools.tracing.alignment.explanation import (
     most_expensive,
     raises,
 )
-from epsaudit.tools.tracing.alignment.recorded_pair import FollowedRun
+from epsaudit.tools.tracing.alignment.recorded_run import FollowedRun
 from epsaudit.tools.tracing.alignment.run import COMPARE, OTHER_DRAWS, RELEASE
 from epsaudit.tools.tracing.losses import exceeds
 from epsaudit.tools.tracing.suspicion import Suspicion

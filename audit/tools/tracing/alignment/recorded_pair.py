@@ -13,22 +13,18 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from epsaudit.tools.tracing.alignment.checks import GenuineRun, require_random_draws, require_same_output
 from epsaudit.tools.tracing.alignment.following import needed_events
+from epsaudit.tools.tracing.alignment.recorded_run import run_to_json
 from epsaudit.tools.tracing.alignment.run import (
     COMPARE,
     RAISES,
     RELEASE,
     RETURN,
     AlignmentRun,
-    Count,
-    Draw,
-    Event,
     Parted,
-    Stack,
     execute,
 )
 from epsaudit.tools.tracing.places import SAMPLER_PACKAGES, is_audited
@@ -50,85 +46,6 @@ MAX_COMPARISONS = 64
 """[time] Largest number of comparisons of a run. Each costs one run to find whether the output needs it."""
 MAX_FOLLOWED_COMPARISONS = 128
 """[time] Largest number of comparisons of all runs on each side that are followed, apart from the first run."""
-
-
-class RecordedStep(NamedTuple):
-    """A call of a mechanism that is private by itself, and its loss for the input that it has in the other run."""
-
-    name: str
-    loss: float
-    concentrated: bool
-
-    def loss_to(self, other: Any) -> float:
-        """Return the loss for the input of the other run."""
-        return self.loss
-
-
-@dataclass
-class RecordedRun:
-    """What is known of a run of a recorded pair, in values that JSON can represent."""
-
-    draws: list[Draw]
-    draw_sites: list[Stack]
-    events: list[Event]
-    steps: list[RecordedStep]
-    step_sites: list[Stack]
-    counts: list[Count]
-    returned: Stack
-    form: Any
-    """0 for the recorded run; 0 or 1 for the run that follows it, for an output with the same or with other parts
-    without noise. If an exception is raised, it is (`RAISES`, name, message)."""
-    choices: tuple[Any, ...] = ()
-
-    @classmethod
-    def of_json(cls, data: Any) -> RecordedRun:
-        """Return the run that `_run_to_json` described."""
-        return cls(
-            [Draw(*one) for one in data["draws"]],
-            [_stack(one) for one in data["draw_sites"]],
-            [
-                Event(kind, tuple((draw, weight) for draw, weight in terms), constant, outcome, _stack(site))
-                for kind, terms, constant, outcome, site in data["events"]
-            ],
-            [RecordedStep(*one) for one in data["steps"]],
-            [_stack(one) for one in data["step_sites"]],
-            [Count(name, values, _stack(site)) for name, values, site in data["counts"]],
-            _stack(data["returned"]),
-            tuple(data["form"]) if isinstance(data["form"], list) else data["form"],
-        )
-
-
-class FollowedRun(NamedTuple):
-    """A recorded run on one dataset, and the run on the other dataset that follows it."""
-
-    first: RecordedRun
-    second: RecordedRun
-    parted: str
-    """Why the second run ended early; empty if it did not."""
-
-    @classmethod
-    def of_json(cls, data: Any) -> FollowedRun:
-        """Return the runs that `_followed` described."""
-        first, second, parted = data
-        return cls(RecordedRun.of_json(first), RecordedRun.of_json(second), parted)
-
-
-def _stack(frames: Any) -> Stack:
-    return tuple((file, line, function) for file, line, function in frames)
-
-
-def _run_to_json(run: AlignmentRun, other: AlignmentRun, form: Any) -> dict[str, Any]:
-    steps = zip(run.steps, other.steps)  # noqa: B905  # strict since 3.10
-    return {
-        "draws": run.draws,
-        "draw_sites": run.draw_sites,
-        "events": run.events,
-        "steps": [RecordedStep(one.name, one.loss_to(its), one.concentrated) for one, its in steps],
-        "step_sites": run.step_sites,
-        "counts": run.counts,
-        "returned": run.returned,
-        "form": form,
-    }
 
 
 def recorded_pair(
@@ -153,7 +70,8 @@ def recorded_pair(
     Returns
     -------
     dict
-        ``{"why": reason}`` if alignments of noise cannot explain the function, or if a check fails. Otherwise "runs"
+        ``{"why": reason}`` if alignments of noise cannot explain the function; "contradicted" is true if ordinary runs
+        contradict what tracked runs assume, for example because a generator has a fixed seed. Otherwise "runs"
         has a list of runs that were recorded on x and followed on x', and a list of runs that were recorded on x' and
         followed on x, as `FollowedRun.of_json` reads them. "straight" says whether noise is only added, multiplied by
         numbers and returned, so that there is one run in each list. Otherwise "runs with released sums" has the same
@@ -165,7 +83,9 @@ def recorded_pair(
         straight = all(one.kind == RETURN for run in firsts for one in run.events)
         if not straight and mechanisms:
             return {"why": "the answer of a mechanism is used otherwise than in sums"}
-        doubts = [_check(call, data, seed) for data in both]
+        doubts, contradiction = _checked(call, both, seed)
+        if contradiction:
+            return {"why": contradiction, "contradicted": True}
         runs = _directions(call, both, firsts, seed, not straight)
     except Parted as parted:
         return {"why": parted.reason}
@@ -259,26 +179,36 @@ def _followed(call: Call, first: AlignmentRun, data: bytes, seed: int) -> tuple[
             run.events = [run.events[number] for number in kept]
     form = first.form if _raises(first) else 0
     form_prime = second.form if _raises(second) else int(first.form != second.form)
-    return _run_to_json(first, second, form), _run_to_json(second, first, form_prime), parted
+    return run_to_json(first, second, form), run_to_json(second, first, form_prime), parted
 
 
 def _raises(run: AlignmentRun) -> bool:
     return isinstance(run.form, tuple) and run.form[:1] == (RAISES,)
 
 
+def _checked(call: Call, both: tuple[bytes, bytes], seed: int) -> tuple[list[str | None], str]:
+    """Return the doubts of the checks on both sides, and the contradiction that one of them found, if any."""
+    try:
+        return [_check(call, data, seed) for data in both], ""
+    except Parted as parted:
+        return [], parted.reason
+
+
 def _check(call: Call, data: bytes, seed: int) -> str | None:
     """Raise `Parted` if ordinary runs contradict tracked runs; return why the law of the output may be another one."""
-    genuine, doubt = [], None
+    genuine, raised, doubt = [], [], None
     for number in range(ORDINARY_RUNS):
-        with _exceptions(watches=number == 0) as raised:
+        with _exceptions(watches=number == 0) as some:
             genuine.append(execute(call, data, GenuineRun(seed + number, True), seed + number))
+        raised.append(some)
+    require_random_draws(genuine)
+    for number, one in enumerate(genuine):
         with _exceptions(watches=number == 0) as raised_again:
-            is_same = require_same_output(genuine[-1], lambda run: execute(call, data, run, seed + ORDINARY_RUNS))
-        if raised != raised_again:
+            is_same = require_same_output(one, lambda run: execute(call, data, run, seed + ORDINARY_RUNS))
+        if raised[number] != raised_again:
             doubt = "tracked numbers raise other exceptions than ordinary numbers"
         if not is_same:
             doubt = "an output differs from that of ordinary numbers by more than the rounding of a few operations"
-    require_random_draws(genuine)
     return doubt
 
 
