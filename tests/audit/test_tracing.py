@@ -4,7 +4,9 @@ import json
 import math
 import os
 import random
+import sys
 import threading
+import types
 from random import gauss
 
 import numpy as np
@@ -453,6 +455,14 @@ def in_a_thread(data):
 )
 def test_what_was_not_seen_is_said(function, said):
     assert any(said in one for one in trace(function, ONE_MORE, claim=PureDP(1.0)).unseen)
+
+
+def test_runs_with_one_seed_give_torch_this_seed(monkeypatch):
+    given = []
+    torch = types.ModuleType("torch")
+    torch.manual_seed = given.append
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert trace(lambda data: given[-1], ONE_MORE, seed=5).unseen == ()  # neither an exception nor two outputs
 
 
 def test_nothing_of_this_process_is_changed():

@@ -76,6 +76,8 @@ def _running(run: Listener, seed: int) -> Iterator[tuple[Any, list[Place]]]:
     if np is not None:
         np.random.seed(seed % 2**32)
         rng = traced_generator(np.random.default_rng(seed))
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed % 2**32)
     returned: list[Place] = []
 
     def profile(frame: Any, what: str, value: Any) -> None:
