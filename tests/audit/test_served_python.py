@@ -114,7 +114,8 @@ TRACING_MODULES = {
     "alignment/noise_laws", "alignment/recorded_pair", "alignment/recorded_run", "alignment/run", "alignment/tracked",
 }  # fmt: skip
 MAP_MODULES = {
-    "child", "domains", "edits", "events", "library_accountants", "metrics", "opendp_constructors", "search", "subject"
+    "child", "domains", "edits", "events", "library_accountants", "metrics", "opendp_constructors", "opendp_frames",
+    "search", "subject",
 }  # fmt: skip
 SERVED = sorted({*served_modules(Path("tools/tracing/child.py")), *served_modules(Path("tools/maps/child.py"))})
 
