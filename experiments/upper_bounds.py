@@ -24,7 +24,7 @@ from epsaudit.tools.reporting.tables import TableColumn
 from epsaudit.tools.tracing.alignment.aligned import AllKept
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.run import runner
-from epsaudit.tools.tracing.alignment.sampled import sample
+from epsaudit.tools.tracing.alignment.sampled import sample_losses
 from epsaudit.tools.tracing.process import call_of
 
 RUNS, QUICK = 10_000, 500
@@ -90,7 +90,7 @@ def seconds_of_aligned_run(case: Case, seed: int) -> float:
         measured = []
         for _ in range(REPEATS):
             started = time.process_time()
-            sample(AllKept(), *both, range(seed, seed + ALIGNED))
+            sample_losses(AllKept(), *both, range(seed, seed + ALIGNED))
             measured.append((time.process_time() - started) / ALIGNED)
         return min(measured)
 

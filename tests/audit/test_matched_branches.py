@@ -10,7 +10,7 @@ from upper_bound_cases import CASES
 
 from epsaudit import ZCDP, ApproxDP, PureDP, bound_above
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.tools.tracing.alignment.matching import _least_epsilon
+from epsaudit.tools.tracing.alignment.matching import _least_epsilon_of_losses
 
 TINY = PureDP(0.01)
 
@@ -102,16 +102,16 @@ def test_the_program_is_the_exact_loss_of_discrete_laws(seed):
     rng = np.random.default_rng(seed)
     p, q = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))
     losses = np.where(np.eye(4) > 0.0, 0.0, math.inf)
-    assert _least_epsilon(losses, p, q) == pytest.approx(np.log(np.max(p / q)), rel=1e-9)
-    assert _least_epsilon(np.zeros((4, 4)), p, q) == pytest.approx(0.0, abs=1e-9)
+    assert _least_epsilon_of_losses(losses, p, q) == pytest.approx(np.log(np.max(p / q)), rel=1e-9)
+    assert _least_epsilon_of_losses(np.zeros((4, 4)), p, q) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_randomised_response_is_matched_exactly():
     law = [np.exp(RandomisedResponse(1.0)((one,)).log_probabilities) for one in (0, 1)]
     outputs = [[0, 1], [0, 1]]
     losses = [[0.0 if a == b else math.inf for b in outputs[1]] for a in outputs[0]]
-    assert _least_epsilon(np.array(losses), *law) == pytest.approx(1.0)
+    assert _least_epsilon_of_losses(np.array(losses), *law) == pytest.approx(1.0)
     both = list(itertools.product(outputs[0], repeat=2))  # two responses, of which one is for the record that differs
     joint = [np.array([one[a] * law[0][b] for a, b in both]) for one in law]
     losses = [[0.0 if a == b else math.inf for b in both] for a in both]
-    assert _least_epsilon(np.array(losses), *joint) == pytest.approx(1.0)
+    assert _least_epsilon_of_losses(np.array(losses), *joint) == pytest.approx(1.0)

@@ -12,7 +12,7 @@ from test_upper_bounds import in_child
 
 from epsaudit import ZCDP, ApproxDP, GaussianDP, PureDP, RenyiDP, bound_above
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, runner
-from epsaudit.tools.tracing.alignment.sampled import excess, sample, upper_mean
+from epsaudit.tools.tracing.alignment.sampled import excess, sample_losses, upper_mean
 from epsaudit.tools.tracing.alignment.step_filter import SameAnswers, Spent, bound_of, budget_for, spent
 from epsaudit.tools.tracing.declaration import mechanism
 from epsaudit.tools.tracing.primitives import Stated
@@ -210,7 +210,7 @@ RARE = 0.03
 
 def _losses(function, budget, seeds):
     x, x_prime = (runner(lambda data, rng, seed: function(data, rng), data, seed=1) for data in (0, 1))
-    return sample(SameAnswers(budget), x, x_prime, seeds).losses
+    return sample_losses(SameAnswers(budget), x, x_prime, seeds).losses
 
 
 @pytest.fixture(scope="module")
@@ -366,7 +366,7 @@ class Tensor(Gradient):
 @pytest.fixture
 def torch(monkeypatch):
     module = types.ModuleType("torch")
-    module.Tensor = Tensor
+    module.Tensor, module.manual_seed = Tensor, lambda seed: None
     monkeypatch.setitem(sys.modules, "torch", module)
 
 

@@ -16,9 +16,9 @@ from test_upper_bounds import call, in_child
 from epsaudit import GaussianDP, PureDP, bound_above
 from epsaudit.tools.tracing.alignment.certain import PathLoss, combined, path_losses
 from epsaudit.tools.tracing.alignment.library_calls import Step
-from epsaudit.tools.tracing.alignment.matching import _least_epsilon
+from epsaudit.tools.tracing.alignment.matching import _least_epsilon_of_losses
 from epsaudit.tools.tracing.alignment.paths import PathRun, Side
-from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, execute, runner
+from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, execute_alignment, runner
 from epsaudit.tools.tracing.alignment.shifts import cheapest_amounts, normalized
 
 LEFT_OUT = 0.02
@@ -334,7 +334,7 @@ def test_rare_branches_are_matched(seed):
     p, q = (shares / shares.sum() for shares in 10.0 ** -rng.uniform(0.0, 14.0, (2, 5)))
     losses = np.where(rng.random((5, 5)) < 0.5, rng.uniform(0.0, 5.0, (5, 5)), math.inf)
     np.fill_diagonal(losses, rng.uniform(0.0, 3.0, 5))
-    assert math.log(p @ np.exp(losses.min(axis=1))) - 1e-9 <= _least_epsilon(losses, p, q)
+    assert math.log(p @ np.exp(losses.min(axis=1))) - 1e-9 <= _least_epsilon_of_losses(losses, p, q)
 
 
 def test_a_run_that_ends_as_another_exception_ends():
@@ -347,7 +347,7 @@ def test_a_run_that_ends_as_another_exception_ends():
             raise ValueError("failed") from error
 
     with pytest.raises(Parted, match="catches BaseException"):
-        execute(wraps, pickle.dumps(0), AlignmentRun(0), 0, known_exceptions={"ValueError"})
+        execute_alignment(wraps, pickle.dumps(0), AlignmentRun(0), 0, known_exceptions={"ValueError"})
 
 
 def test_answers_with_parts_that_are_no_numbers_are_not_enumerated():

@@ -15,7 +15,7 @@ from epsaudit.tools.tracing.alignment import bound
 from epsaudit.tools.tracing.alignment.aligned import AllKept
 from epsaudit.tools.tracing.alignment.discrete import index_law
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, runner
-from epsaudit.tools.tracing.alignment.sampled import excess, sample, upper_mean
+from epsaudit.tools.tracing.alignment.sampled import excess, sample_losses, upper_mean
 
 ONE = PureDP(1.0)
 
@@ -81,7 +81,7 @@ def call(function):
 
 def _losses(function, x, x_prime, seeds):
     sides = [runner(call(function), one) for one in (x, x_prime)]
-    return sample(AllKept(), *sides, seeds).losses
+    return sample_losses(AllKept(), *sides, seeds).losses
 
 
 def upper(function, x, x_prime, claim=ONE, **settings):

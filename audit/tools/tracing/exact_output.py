@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.tools.tracing.alignment.checks import FEW_ROUNDINGS
+from epsaudit.tools.tracing.alignment.checks import SIXTEEN_ROUNDINGS
 from epsaudit.tools.tracing.alignment.recorded_run import FollowedRun, RecordedRun
 from epsaudit.tools.tracing.alignment.run import RETURN
-from epsaudit.tools.tracing.losses import Laws, exact_loss, exceeds
+from epsaudit.tools.tracing.losses import Laws, exact_loss, exceeds_claim
 
 MAX_ROUNDING_SHARE = 1e-8
 """[formula] Largest rounding error, as a share of a move and of a scale. It changes a loss by about this share, which
@@ -58,7 +58,7 @@ def exact_laws(run: RecordedRun, run_prime: RecordedRun) -> Laws | None:
         errors = (abs(a.outcome - a.constant - w * z.value) for a, w, z in (
             (one, weight, draw), (other, weight_prime, draw_prime)
         ))  # fmt: skip
-        error = max(FEW_ROUNDINGS * size, *errors)
+        error = max(SIXTEEN_ROUNDINGS * size, *errors)
         if move <= error:  # the number may not move at all; leaving it out is post-processing
             continue
         if error > MAX_ROUNDING_SHARE * min(move, scale):
@@ -84,4 +84,4 @@ def exact_excess(both: Sequence[FollowedRun], claim: Claim) -> float | None:
         return None
     laws = exact_laws(run, run_prime)
     loss = exact_loss(claim, laws) if laws else None
-    return loss if loss is not None and exceeds(claim, loss) else None
+    return loss if loss is not None and exceeds_claim(claim, loss) else None

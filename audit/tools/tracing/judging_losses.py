@@ -15,7 +15,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.errors import QUOTED, clipped
 from epsaudit.tools.tracing.compared_runs import ComparedRuns
 from epsaudit.tools.tracing.comparison import are_equal, are_numbers, numbers_in
-from epsaudit.tools.tracing.losses import Laws, dominating_laws, exact_loss, exceeds
+from epsaudit.tools.tracing.losses import Laws, dominating_laws, exact_loss, exceeds_claim
 from epsaudit.tools.tracing.recorder import TraceEvent
 from epsaudit.tools.tracing.replay import PROPORTION_TOLERANCE
 from epsaudit.tools.tracing.suspicion import BUDGET, MOVES, Findings, line_of, sorted_lines
@@ -64,7 +64,7 @@ def _compare_with_claim(
     if claim is None or not laws:
         return
     loss = exact_loss(claim, laws)
-    if loss is not None and exceeds(claim, loss):
+    if loss is not None and exceeds_claim(claim, loss):
         loses = "together they lose" if kind == BUDGET else "by itself it loses"
         sentence = f"{words}: {loses} {claim.symbol} {loss:.6g} where {claim} is claimed"
         findings.suspect(one.order, kind, sentence, one.stack)

@@ -84,6 +84,6 @@ def exact_loss(claim: Claim, laws: Laws) -> float | None:
         return None
 
 
-def exceeds(claim: Claim, loss: float) -> bool:
+def exceeds_claim(claim: Claim, loss: float) -> bool:
     """Return whether a loss exceeds the claim by more than the error of its computation."""
     return loss > claim.parameter * (1.0 + EXCESS_TOLERANCE)

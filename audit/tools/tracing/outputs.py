@@ -23,14 +23,14 @@ def value_to_json(value: Any) -> Any:
         return {"object": type(value).__name__}
 
 
-def output_to_json(output: Any) -> Any:
+def traced_output_to_json(output: Any) -> Any:
     """Return an output as JSON can represent it; a part of an unknown type becomes ``{"object": its type}``."""
     with contextlib.suppress(Exception):  # an object's own methods may raise anything
         return serve.encode_value(output)
     if isinstance(output, dict):
-        return {"items": [[value_to_json(key), output_to_json(part)] for key, part in output.items()]}
+        return {"items": [[value_to_json(key), traced_output_to_json(part)] for key, part in output.items()]}
     if isinstance(output, (list, tuple)):
-        return list(map(output_to_json, output))
+        return list(map(traced_output_to_json, output))
     return {"object": type(output).__name__}
 
 

@@ -186,7 +186,7 @@ def _measure_curvature(owner: Any, function: Any, event: Any) -> Any:
     return call
 
 
-def _read_opendp(measurement: Any, value: Any) -> Stated:
+def _stated_by_opendp(measurement: Any, value: Any) -> Stated:
     """Read a call of a measurement of OpenDP.
 
     The scale of its noise follows from the privacy loss that its map gives for an input that moves by 1.
@@ -251,8 +251,8 @@ def _read_pydp(owner: Any, value: Any) -> Stated:
 
 MECHANISMS: list[tuple[str, str, str, Any]] = [
     ("diffprivlib.mechanisms", "*", "randomise", _read_diffprivlib),
-    ("opendp.mod", "Measurement", "__call__", _read_opendp),
-    ("opendp.mod", "Measurement", "invoke", _read_opendp),
+    ("opendp.mod", "Measurement", "__call__", _stated_by_opendp),
+    ("opendp.mod", "Measurement", "invoke", _stated_by_opendp),
     ("opacus.optimizers.optimizer", "DPOptimizer", "add_noise", _read_opacus),
     ("snsql.sql._mechanisms.base", "AdditiveNoiseMechanism", "release", _read_smartnoise),
     ("pydp.algorithms._algorithm", "MetaAlgorithm", "quick_result", lambda _, value: Stated(value, norm="records")),

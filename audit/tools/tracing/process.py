@@ -33,12 +33,12 @@ from epsaudit.tools.tracing.alignment.pair_explanation import explain_pair
 from epsaudit.tools.tracing.alignment.recorded_run import FollowedRun
 from epsaudit.tools.tracing.exact_output import exact_excess
 from epsaudit.tools.tracing.judge import judge
-from epsaudit.tools.tracing.losses import exceeds, free_runs
+from epsaudit.tools.tracing.losses import exceeds_claim, free_runs
 from epsaudit.tools.tracing.result import Trace
 from epsaudit.tools.tracing.runs import Call
 from epsaudit.tools.tracing.suspicion import PARAMETER, RELEASED, Suspicion
 
-START_SCRIPT = """import sys, types
+RECORDER_SCRIPT = """import sys, types
 folder, number = sys.argv.pop(1), int(sys.argv.pop(1))
 for name in ("epsaudit", "epsaudit.tools", "epsaudit.tools.tracing"):
     sys.modules[name] = module = types.ModuleType(name)
@@ -155,7 +155,7 @@ def _judged(
 def suspicions_of_laws(claim: Claim, found: Mapping[str, Any]) -> tuple[Suspicion, ...]:
     """Return a suspicion if the exact loss of discrete outputs exceeds the claim, at the first draw that differs."""
     loss = finite_parameter(claim, found["laws"])
-    if loss is None or not exceeds(claim, loss):
+    if loss is None or not exceeds_claim(claim, loss):
         return ()
     which = f"the law of {found['name']} depends on the data" if found["name"] else "discrete draws decide the output"
     sentence = f"{which}: the output loses {claim.symbol} {loss:.6g} where {claim} is claimed"
@@ -179,7 +179,7 @@ def _run_child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, an
         os.set_inheritable(answers.fileno(), True)
         os.chdir(asked.program.folder or os.curdir)
         folder = str(Path(serve.__file__).parent)
-        os.execvp(python, [python, "-c", START_SCRIPT, folder, str(answers.fileno()), *words])
+        os.execvp(python, [python, "-c", RECORDER_SCRIPT, folder, str(answers.fileno()), *words])
     except BrokenPipeError:
         pass
     except Exception as error:

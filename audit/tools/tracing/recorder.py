@@ -13,7 +13,7 @@ from typing import Any
 from epsaudit import serve
 from epsaudit.tools.tracing import primitives
 from epsaudit.tools.tracing.listening import Listener, paused
-from epsaudit.tools.tracing.outputs import RAISES, named_leaves, output_to_json, unread_types, value_to_json
+from epsaudit.tools.tracing.outputs import RAISES, named_leaves, traced_output_to_json, unread_types, value_to_json
 from epsaudit.tools.tracing.places import call_stack
 
 KNOWN_LAWS = ("laplace", "normal", "exponential", "geometric")
@@ -163,7 +163,7 @@ class Recorder(Listener):
     def finish(self, output: Any, returned: Any) -> None:
         """Store the parts of the output."""
         with paused():  # an object's own methods may draw numbers
-            parts = output_to_json(output)
+            parts = traced_output_to_json(output)
         leaves = {RAISES: None, **dict(named_leaves(parts))}
         at = [list(place) for place in returned]
         self.outcome = {"leaves": leaves, "at": at, "unread": sorted({*unread_types(parts)})}

@@ -22,8 +22,8 @@ from epsaudit.tools.tracing.alignment.run import (
     RETURN,
     AlignmentRun,
     Draw,
-    Event,
     Parted,
+    RunEvent,
     Runner,
     equal_sums,
     noise_size,
@@ -185,7 +185,7 @@ def _events_to_match(first: AlignmentRun, third: AlignmentRun, whole_path: bool)
     return zip(mine, theirs, strict=True)
 
 
-def _same_number(one: Event, other: Event, shift: Shift, draws: Sequence[Draw]) -> bool:
+def _same_number(one: RunEvent, other: RunEvent, shift: Shift, draws: Sequence[Draw]) -> bool:
     """Return whether a released number is the same on both sides but for rounding."""
     if one.kind == RELEASE and one.outcome == other.outcome:
         return True

@@ -45,15 +45,15 @@ from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.matching import matched_epsilon
 from epsaudit.tools.tracing.alignment.paths import SAMPLED_RUNS, Side, require_enumerated_paths
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, runner
-from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample, upper_mean
+from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample_losses, upper_mean
 from epsaudit.tools.tracing.alignment.step_filter import SameAnswers, Spent, bound_of, budget_for, spent
 from epsaudit.tools.tracing.alignment.time_limit import TimeLimit
-from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds
+from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds_claim
 from epsaudit.tools.tracing.primitives import UNIFORM
 from epsaudit.tools.tracing.process import call_of
 from epsaudit.tools.tracing.runs import Call, only_returns_none
 
-TRAINING_RUNS = 200
+ALIGNMENT_TRAINING_RUNS = 200
 """[measured] Training runs in each direction, at most a fifth of all runs."""
 CHECKED_REPEATS = 2
 """[formula] Runs that are repeated with the same draws and another seed, to see randomness that is not recorded."""
@@ -112,7 +112,7 @@ class UpperBound:
     @property
     def within_claim(self) -> bool:
         """Whether the bound is at most the claimed value."""
-        return not exceeds(self.claim, self.upper_bound)
+        return not exceeds_claim(self.claim, self.upper_bound)
 
     def within(self, max_delta: float) -> bool:
         """Return whether the bound is at most the claimed value, and leaves out at most this probability."""
@@ -307,7 +307,7 @@ def bound_each(
 
 
 @dataclass(frozen=True)
-class Plan:
+class BoundPlan:
     """What training runs say of a strategy: the epsilon that fresh runs are to certify, and what it leaves out."""
 
     strategies: Sequence[Strategy]
@@ -325,7 +325,7 @@ class Plan:
 class Sampling:
     """What is known of a pair before its fresh runs."""
 
-    plan: Plan
+    plan: BoundPlan
     certain: UpperBound | None
     """A bound without confidence that is above the claim, or that leaves out draws."""
     known_exceptions: frozenset[str]
@@ -410,7 +410,7 @@ class PairBound:
         self.known_exceptions |= prepared.known_exceptions
         seeds = range(self.seed + 2_000_000 + numbers.start, self.seed + 2_000_000 + numbers.stop)
         strategies = zip(prepared.plan.strategies, self.directions, strict=True)
-        return [sample(strategy, side.run, other.run, seeds).losses for strategy, (side, other) in strategies]
+        return [sample_losses(strategy, side.run, other.run, seeds).losses for strategy, (side, other) in strategies]
 
     def conclude(self, prepared: Sampling, losses: Sequence[Sequence[float]]) -> UpperBound:
         """Return the bound that fresh runs certify, or a certain bound that is better."""
@@ -432,7 +432,7 @@ class PairBound:
         return found if one.value < math.inf else replace(found, reason=ONE_SIDED)
 
     def _within(self, value: float) -> bool:
-        return not exceeds(self.claim, value)
+        return not exceeds_claim(self.claim, value)
 
     def _returns_nothing(self) -> bool:
         """Return whether many further runs return None on both datasets."""
@@ -495,21 +495,21 @@ class PairBound:
         value, delta = max(one for one, _ in values), max(one for _, one in values)
         return CertainBound(value, delta, max(len(side.paths()) for side in self.sides))
 
-    def _trained(self, strategies: Sequence[AllKept | ByOutput]) -> Plan:
+    def _trained(self, strategies: Sequence[AllKept | ByOutput]) -> BoundPlan:
         """Train a strategy in both directions, and plan the bound that fresh runs are to certify."""
-        n, samples = min(TRAINING_RUNS, max(1, self.runs // 5)), list[Sample]()
+        n, samples = min(ALIGNMENT_TRAINING_RUNS, max(1, self.runs // 5)), list[Sample]()
         seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + n)
         for strategy, (side, other) in zip(strategies, self.directions, strict=True):
             if isinstance(strategy, ByOutput):
                 for seed in seeds:
                     with contextlib.suppress(Parted):
                         strategy.learn(side.run(AlignmentRun(seed)), other.run)
-            samples.append(sample(strategy, side.run, other.run, seeds))
-        return Plan(strategies, samples, *self._planned(samples))
+            samples.append(sample_losses(strategy, side.run, other.run, seeds))
+        return BoundPlan(strategies, samples, *self._planned(samples))
 
-    def _plan_of_steps(self) -> Plan | None:
+    def _plan_of_steps(self) -> BoundPlan | None:
         """Return the plan that repeats the answers of mechanisms of libraries, or None if most runs do not allow it."""
-        n, found = min(TRAINING_RUNS, max(1, self.runs // 5)), list[Spent]()
+        n, found = min(ALIGNMENT_TRAINING_RUNS, max(1, self.runs // 5)), list[Spent]()
         seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + n)
         for side, other in self.directions:
             for seed in seeds:
@@ -522,10 +522,10 @@ class PairBound:
         if left_out > MAX_LEFT_OUT:
             return None
         strategy = SameAnswers(budget_for(self.claim, found, self._least_left_out(left_out)))
-        samples = [sample(strategy, side.run, other.run, seeds) for side, other in self.directions]
-        return Plan([strategy] * 2, samples, left_out, 0.0, strategy.budget)
+        samples = [sample_losses(strategy, side.run, other.run, seeds) for side, other in self.directions]
+        return BoundPlan([strategy] * 2, samples, left_out, 0.0, strategy.budget)
 
-    def _promised(self, plan: Plan) -> float:
+    def _promised(self, plan: BoundPlan) -> float:
         """Return the bound that a plan promises."""
         if plan.budget is None:
             return _in_parameter(self.claim, plan.epsilon)
@@ -535,7 +535,7 @@ class PairBound:
         """Return what fresh runs would show to be left out if this share of them had no alignment."""
         return upper_mean(np.full(self.runs, share), self.alpha / 2.0)
 
-    def _sampled(self, plan: Plan, losses: Sequence[Sequence[float]]) -> UpperBound:
+    def _sampled(self, plan: BoundPlan, losses: Sequence[Sequence[float]]) -> UpperBound:
         """Return the bound that fresh runs certify with the strategy that training runs chose."""
         epsilon = plan.epsilon
         deltas = [upper_mean(excess(np.array(one), epsilon), self.alpha / 2.0) for one in losses]

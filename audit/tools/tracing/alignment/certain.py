@@ -34,7 +34,7 @@ from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Draw, Pa
 from epsaudit.tools.tracing.alignment.shifts import Shift, largest_loss, stretch_or_shift
 from epsaudit.tools.tracing.losses import dominating_laws, exact_loss
 
-MAX_PAIRS_OF_PATHS = 20_000
+MAX_COMPARED_PATH_PAIRS = 20_000
 """[time] Largest number of pairs of paths that are compared for shifts that depend on the output alone; most pairs
 contradict each other in one comparison, and the others take 2 ms each."""
 MAX_LEARNING = 200_000
@@ -159,7 +159,7 @@ def path_losses(side: Side, side_prime: Side, equal: bool = False) -> list[PathL
             if shift is None:
                 raise Parted(NO_SHIFT)
             of_steps = other_losses(path, second, True), concentrated_loss(path, second, True)
-            found.append(_loss_of(path, shift, second.draws, *of_steps, delta=delta_of_steps(path, second)))
+            found.append(_pair_loss(path, shift, second.draws, *of_steps, delta=delta_of_steps(path, second)))
         except Parted:
             found.append(PathLoss(math.inf, path.largest_probability, None, path))
     if any(map(is_unaligned, found)):
@@ -204,7 +204,7 @@ def _cost(losses: Sequence[PathLoss]) -> tuple[float, float]:
     return math.fsum(one.probability for one in losses if one.loss == math.inf), max(finite, default=0.0)
 
 
-def _loss_of(
+def _pair_loss(
     path: PathRun,
     shift: Shift,
     draws_prime: Sequence[Draw],
@@ -235,7 +235,7 @@ def path_losses_by_output(side: Side, side_prime: Side) -> list[PathLoss]:
     shifted path may then only meet paths of x' with the same signature and the same returned numbers.
     """
     mine, theirs = side.paths(), side_prime.paths()
-    if len(mine) * len(theirs) > MAX_PAIRS_OF_PATHS:
+    if len(mine) * len(theirs) > MAX_COMPARED_PATH_PAIRS:
         raise Parted("there are too many paths")
     if sum(len(path.events) ** 2 for path in mine) > MAX_LEARNING:
         raise Parted("there are too many comparisons")
@@ -250,7 +250,7 @@ def path_losses_by_output(side: Side, side_prime: Side) -> list[PathLoss]:
             continue
         others = largest_of_other_losses(path, theirs, amounts)
         # the paths of x' that the shifted draws can meet have the scales of this path
-        found.append(_loss_of(path, Shift(amounts, {}), path.draws, others))
+        found.append(_pair_loss(path, Shift(amounts, {}), path.draws, others))
     return found + not_listed(side)
 
 
@@ -269,7 +269,7 @@ def largest_of_other_losses(path: PathRun, theirs: Sequence[PathRun], amounts: S
 
 def keeps_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
     """Return whether no shifted draws of a path of x are draws of this path of x', or the output is the same there."""
-    if _has_same_output(path, other, amounts):
+    if _keeps_returned_numbers(path, other, amounts):
         return True
     both = zip(path.choices, other.choices, strict=False)  # a path with fewer discrete draws can meet one with more
     different_choices = any(repr(one.outcome) != repr(its.outcome) for one, its in both)
@@ -282,7 +282,7 @@ def _can_meet(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
     return intersect(path.intervals, amounts, other.intervals, unit)
 
 
-def _has_same_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
+def _keeps_returned_numbers(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
     """Return whether a path of x' has the scales and the output of a path of x whose draws are shifted."""
     if signature(path) != signature(other) or [one.scale for one in path.draws] != [one.scale for one in other.draws]:
         return False

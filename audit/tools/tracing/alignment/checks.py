@@ -38,7 +38,7 @@ COINCIDENCE = math.log(1e-9)
 """[chosen] Log probability below which equal discrete draws in all runs are no coincidence."""
 SAME_NUMBER = 1e-9
 """[formula] Relative difference of two results of the same arithmetic in another order."""
-FEW_ROUNDINGS = 2.0**-48
+SIXTEEN_ROUNDINGS = 2.0**-48
 """[formula] Relative rounding error of sixteen operations on floats."""
 WATCHED_RUNS = 4
 """[chosen] Genuine runs in which the states of generators are stored, which takes longer than most draws."""
@@ -138,7 +138,7 @@ class GenuineRun(CheckedRun):
                 self.discrete.append((name, repr(answer), known.law.log_probability(self.outcomes[-1])))
             else:
                 self.answers.append(answer)
-                self.values += numbers_of(answer)
+                self.values += list_numbers(answer)
             return copied(answer)
 
     def _store_noise(self, name: str, call: Additive, noise: float) -> None:
@@ -151,10 +151,10 @@ class GenuineRun(CheckedRun):
             self.values.append(noise)
 
 
-def numbers_of(answer: Any) -> list[float]:
+def list_numbers(answer: Any) -> list[float]:
     """Return the numbers of an answer in their order, as `AlignmentRun.kept` tracks them."""
     if isinstance(answer, (list, tuple)):
-        return [number for one in answer for number in numbers_of(one)]
+        return [number for one in answer for number in list_numbers(one)]
     if isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf":
         return [float(one) for one in np.ravel(answer)]
     is_number = isinstance(answer, (int, float, np.integer, np.floating)) and not isinstance(answer, bool)
@@ -213,7 +213,7 @@ def require_same_output(genuine: GenuineRun, run: Runner) -> bool:
     if any(one == its is not None for one, its in both):
         raise Parted("a generator gets its seed from an earlier draw; use the same generator, or spawn another from it")
     output = tracked.output
-    return same_values(genuine.output, output, FEW_ROUNDINGS, 0.0)
+    return same_values(genuine.output, output, SIXTEEN_ROUNDINGS, 0.0)
 
 
 def exceptions_of(runs: Sequence[GenuineRun]) -> set[str]:

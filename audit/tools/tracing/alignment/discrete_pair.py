@@ -12,13 +12,12 @@ from typing import Any
 from epsaudit.tools.tracing.alignment.certain import output_law
 from epsaudit.tools.tracing.alignment.checks import GenuineRun, require_random_draws, require_same_output
 from epsaudit.tools.tracing.alignment.paths import is_discrete_path, paths
-from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner, execute
+from epsaudit.tools.tracing.alignment.recorded_pair import ORDINARY_RUNS
+from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner, execute_alignment
 from epsaudit.tools.tracing.runs import Call
 
 MAX_LISTED = 256
 """[time] Largest number of paths on one dataset; they take some 50 ms."""
-ORDINARY_RUNS = 4
-"""[chosen] Runs on each side with ordinary numbers, whose outputs must be those of tracked runs."""
 
 
 def discrete_pair(call: Call, both: tuple[bytes, bytes], seed: int) -> dict[str, Any] | None:
@@ -41,11 +40,13 @@ def discrete_pair(call: Call, both: tuple[bytes, bytes], seed: int) -> dict[str,
     """
     laws = []
     try:
-        first, second = (execute(call, data, AlignmentRun(seed, sites=True), seed) for data in both)
+        first, second = (execute_alignment(call, data, AlignmentRun(seed, sites=True), seed) for data in both)
         if first.unseen or second.unseen:
             return None
         for data in both:
-            genuine = [execute(call, data, GenuineRun(seed + one, True), seed + one) for one in range(ORDINARY_RUNS)]
+            genuine = [
+                execute_alignment(call, data, GenuineRun(seed + one, True), seed + one) for one in range(ORDINARY_RUNS)
+            ]
             require_random_draws(genuine)
             run: Runner = functools.partial(_executed, call, data, seed + ORDINARY_RUNS)
             for one in genuine:
@@ -63,7 +64,7 @@ def discrete_pair(call: Call, both: tuple[bytes, bytes], seed: int) -> dict[str,
 
 
 def _executed(call: Call, data: bytes, seed: int, run: Any) -> Any:
-    return execute(call, data, run, seed)
+    return execute_alignment(call, data, run, seed)
 
 
 def _first_difference(first: AlignmentRun, second: AlignmentRun) -> tuple[str, Any]:

@@ -19,7 +19,7 @@ from epsaudit.tools.tracing.alignment.recorded_run import RecordedRun
 from epsaudit.tools.tracing.alignment.run import (
     COMPARE,
     OTHER_EVENTS,
-    RAISES,
+    RAISED_FORM,
     RETURN,
     AlignmentRun,
     Draw,
@@ -29,7 +29,7 @@ from epsaudit.tools.tracing.alignment.run import (
 )
 from epsaudit.tools.tracing.alignment.shifts import Shift, stretch_or_shift
 from epsaudit.tools.tracing.comparison import difference_in_words
-from epsaudit.tools.tracing.losses import exceeds
+from epsaudit.tools.tracing.losses import exceeds_claim
 from epsaudit.tools.tracing.suspicion import BRANCHES, BUDGET, MOVES, PARAMETER, RELEASED, Suspicion
 
 EXPLAINED_RUNS = 20
@@ -124,7 +124,7 @@ def explain(
     prefixes = Prefixes(claim, first, second, names)
     n_events, n_draws = prefixes.n_events, prefixes.n_draws
     cost = prefixes.cost(n_events)
-    raised = [(one, name) for one, name in ((second, names[1]), (first, names[0])) if raises(one)]
+    raised = [(one, name) for one, name in ((second, names[1]), (first, names[0])) if run_raises(one)]
     if raised and first.form != second.form:
         ((one, side), *_) = raised
         return Explanation(BRANCHES, f"{one.form[1]} is raised on {side} alone ({one.form[2]})", one.returned, cost)
@@ -136,7 +136,7 @@ def explain(
         numbers = difference_in_words(*(len(one.draw_sites) for one in prefixes.in_order()))
         reason = f"the number of draws is {numbers}: which draws are made depends on the data"
         return Explanation(BRANCHES, reason, longer.draw_sites[n_draws], cost)
-    if exceeds(claim, cost):
+    if exceeds_claim(claim, cost):
         return prefixes.explain()
     if n_events < max(len(first.events), len(second.events)):
         event = next(one.events[n_events] for one in (second, first) if len(one.events) > n_events)
@@ -149,9 +149,9 @@ def explain(
     return Explanation(BRANCHES, parted, second.returned or first.returned, cost) if parted else None
 
 
-def raises(one: Run) -> bool:
+def run_raises(one: Run) -> bool:
     """Return whether a run raised an exception."""
-    return isinstance(one.form, tuple) and one.form[:1] == (RAISES,)
+    return isinstance(one.form, tuple) and one.form[:1] == (RAISED_FORM,)
 
 
 class Prefixes:
@@ -202,7 +202,7 @@ class Prefixes:
         count = self.n_events
         if self.shift(count) is None:
             return self._first_without_shift()
-        if not exceeds(self.claim, self.cost(count, with_others=False)):
+        if not exceeds_claim(self.claim, self.cost(count, with_others=False)):
             return self._explain_others()
         return self._paying_draw()
 
@@ -238,7 +238,7 @@ class Prefixes:
             amounts = tuple(shift.amounts[number] for number in group)
             mine, theirs = [draws[number] for number in group], [draws_prime[number] for number in group]
             own = cost_of(self.claim, Shift(amounts, {}), mine, theirs)
-            if exceeds(self.claim, own):
+            if exceeds_claim(self.claim, own):
                 kind, reason = self._why_it_pays(amounts, mine, theirs, own)
                 return Explanation(kind, reason, sites[group[0]], cost, True)
         if not paying:  # stretches of uniform draws
@@ -315,7 +315,7 @@ class Prefixes:
             reason, stack = f"input of {one.name} moves", site
             losses = (math.inf, loss) if one.concentrated else (loss, 0.0)
             own = cost_of(self.claim, Shift((), {}), [], [], *losses)
-            if exceeds(self.claim, own):
+            if exceeds_claim(self.claim, own):
                 costs = f"by itself this costs {symbol} {own:.6g} where {self.claim} is claimed"
                 return Explanation(MOVES, f"{reason}: {costs}", stack, cost, True)
         costs = f"the run costs {symbol} {cost:.6g} where {self.claim} is claimed"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from epsaudit.tools.tracing.alignment.aligned import other_losses
 from epsaudit.tools.tracing.alignment.paths import DISTRIBUTIONS, PathRun, interval_probability
-from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, Event
+from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, RunEvent
 from epsaudit.tools.tracing.alignment.shifts import Shift, largest_loss, stretch_or_shift
 from epsaudit.tools.tracing.primitives import UNIFORM
 
@@ -28,7 +28,7 @@ class Reduced(NamedTuple):
 
     key: Any
     """What both sides see of the path: events without constants, the output, the laws, and discrete outcomes."""
-    events: tuple[Event, ...]
+    events: tuple[RunEvent, ...]
     draws: tuple[Draw, ...]
     log_probability: float
     """Log probability of the outcomes of the removed draws."""
@@ -49,10 +49,10 @@ class Image(NamedTuple):
 
 def image_of(path: PathRun) -> Any:
     """Return what identifies a path of x' among the paths of x': whatever both sides see of it."""
-    return identity(path.events, path.form, path.draws, path)
+    return draw_identity(path.events, path.form, path.draws, path)
 
 
-def identity(events: Sequence[Event], form: Any, draws: Sequence[Draw], path: PathRun) -> Any:
+def draw_identity(events: Sequence[RunEvent], form: Any, draws: Sequence[Draw], path: PathRun) -> Any:
     """Return what both sides see of a path, or of a path without some draws."""
     return (
         tuple((one.kind, one.terms, one.outcome if one.kind == COMPARE else None) for one in events),
@@ -83,7 +83,7 @@ def reduce_path(path: PathRun, start: int, count: int) -> Reduced | None:
         return None
     draws = tuple(one for number, one in enumerate(path.draws) if number not in removed)
     log_probability = _log_probability(path, removed)
-    return Reduced(identity(events, form, draws, path), tuple(events), draws, log_probability, path)
+    return Reduced(draw_identity(events, form, draws, path), tuple(events), draws, log_probability, path)
 
 
 def renumbered_form(form: Any, renumber: Any) -> Any:

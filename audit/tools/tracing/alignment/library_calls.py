@@ -19,7 +19,7 @@ from epsaudit.tools.tracing.alignment.tracked import released
 
 POST_PROCESSING = ("LaplaceTruncated", "LaplaceFolded", "GeometricTruncated", "GeometricFolded")
 """Classes of diffprivlib that call the mechanism from which they are derived and change its answer."""
-ROUNDING = 1e-9
+ARGUMENT_ROUNDING = 1e-9
 """[formula] Relative distance by which an input may exceed a multiple of the sensitivity: sums of data are rounded."""
 
 
@@ -204,7 +204,7 @@ def step_of(name: str, make: Any, stated: Any) -> Step:
 
     def loss(moved: float) -> Loss:
         # a mechanism may round its input, so that the loss need not be smaller for a smaller distance
-        times = math.ceil(moved / sensitivity - ROUNDING)
+        times = math.ceil(moved / sensitivity - ARGUMENT_ROUNDING)
         return Loss(times * epsilon, delta and _delta_of_group(epsilon, delta, times))
 
     return Step(name, numbers, distance, loss, key)

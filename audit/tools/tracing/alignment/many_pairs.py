@@ -61,7 +61,7 @@ def in_processes(
         with warnings.catch_warnings():
             # about forks beside threads, which the child does not need
             warnings.simplefilter("ignore", DeprecationWarning)
-            waiting = {pool.submit(_answer, number): number for number in numbers}
+            waiting = {pool.submit(_answer_task, number): number for number in numbers}
         for future in as_completed(waiting):
             yield waiting.pop(future), future.result()
         completed = True
@@ -88,5 +88,5 @@ def _begin(work: Callable[[int], Any], limit: TimeLimit | None) -> None:
     _work = work
 
 
-def _answer(number: int) -> Any:
+def _answer_task(number: int) -> Any:
     return _work(number)

@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 from epsaudit.tools.tracing.alignment.extra_draws import renumbered_form
 from epsaudit.tools.tracing.alignment.paths import PathRun
-from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, Event
+from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, RunEvent
 from epsaudit.tools.tracing.alignment.shifts import largest_loss, stretch_or_shift
 from epsaudit.tools.tracing.primitives import UNIFORM
 
@@ -25,7 +25,7 @@ MAX_PAIRS_OF_PATHS = 20_000
 """[time] Largest number of pairs of paths; each takes up to 2 ms."""
 MAX_LOSS = 500.0
 """[formula] Largest loss of a branch, because e^loss must be a finite number."""
-ROUNDING = 1e-12
+LOSS_ROUNDING = 1e-12
 """[formula] Relative rounding error of a product of probabilities, and of a sum of some thousand of them."""
 
 
@@ -34,7 +34,7 @@ class BranchPath(NamedTuple):
 
     key: Any
     """What both sides see of the path: events without constants, the output, and the laws."""
-    events: tuple[Event, ...]
+    events: tuple[RunEvent, ...]
     draws: tuple[Draw, ...]
 
 
@@ -60,11 +60,11 @@ def branches_of(paths: Sequence[PathRun]) -> list[Branch] | None:
     branches = []
     for some in found.values():
         probabilities = [math.exp(path.log_probability) for path, _ in some]
-        if max(probabilities) - min(probabilities) > ROUNDING * max(probabilities):
+        if max(probabilities) - min(probabilities) > LOSS_ROUNDING * max(probabilities):
             return None
         branches.append(Branch(probabilities[0], [one for _, one in some]))
     total = math.fsum(one.probability for one in branches)
-    return merged(branches) if abs(total - 1.0) <= ROUNDING * len(branches) else None
+    return merged(branches) if abs(total - 1.0) <= LOSS_ROUNDING * len(branches) else None
 
 
 def merged(branches: Sequence[Branch]) -> list[Branch]:
@@ -112,7 +112,7 @@ def matched_epsilon(paths: Sequence[PathRun], paths_prime: Sequence[PathRun]) ->
     known: dict[Any, Any] = {}
     losses = np.array([[_loss_between(one, other, known) for other in theirs] for one in mine])
     p, q = (np.array([one.probability for one in side]) for side in (mine, theirs))
-    return _least_epsilon(losses, p, q)
+    return _least_epsilon_of_losses(losses, p, q)
 
 
 def _loss_between(branch: Branch, other: Branch, known: dict[Any, Any]) -> float:
@@ -128,7 +128,7 @@ def _loss_between(branch: Branch, other: Branch, known: dict[Any, Any]) -> float
     return worst
 
 
-def _least_epsilon(losses: Any, p: Any, q: Any) -> float:
+def _least_epsilon_of_losses(losses: Any, p: Any, q: Any) -> float:
     """Return the least epsilon of all ways to distribute the branches on x over those on x'.
 
     The weights w[i, j] sum to p[i] over j, and sum over i of w[i, j] e^losses[i, j] is at most e^epsilon q[j].

@@ -18,11 +18,11 @@ from epsaudit.tools.tracing.alignment.explanation import (
     Prefixes,
     explain,
     most_expensive,
-    raises,
+    run_raises,
 )
 from epsaudit.tools.tracing.alignment.recorded_run import FollowedRun
 from epsaudit.tools.tracing.alignment.run import COMPARE, OTHER_DRAWS, RELEASE
-from epsaudit.tools.tracing.losses import exceeds
+from epsaudit.tools.tracing.losses import exceeds_claim
 from epsaudit.tools.tracing.suspicion import Suspicion
 
 
@@ -63,7 +63,7 @@ def explain_pair(claim: Claim, directions: Sequence[Sequence[FollowedRun]]) -> P
                 found.append(factor)
             elif reason or (why is not None and why.reason == NO_SHIFT and _draws_after_comparison(one)):
                 undecided = undecided or reason or NO_SHIFT
-            elif why is not None and why.aligned and not exceeds(claim, known.cost_without_comparisons()):
+            elif why is not None and why.aligned and not exceeds_claim(claim, known.cost_without_comparisons()):
                 place = Suspicion("", "", why.stack).where
                 not_judged.append(f"{place} noise is compared, and no alignment within the claim keeps the comparisons")
             elif why is not None:
@@ -81,7 +81,7 @@ def _events_that_differ(runs: FollowedRun) -> str:
     first, second, parted = runs
     if parted not in ("", OTHER_DRAWS):
         return parted
-    if raises(first) or raises(second) or len(first.draws) != len(second.draws):
+    if run_raises(first) or run_raises(second) or len(first.draws) != len(second.draws):
         return ""
     events = [[(one.kind, one.terms) for one in run.events] for run in (first, second)]
     kinds = {kind for kind, _ in (*events[0], *events[1])}

@@ -25,7 +25,7 @@ MAX_PATHS = 4096
 """[time] Largest number of paths on one dataset; a path takes some 0.2 ms."""
 MAX_WORK = 100_000
 """[time] Largest number of draws and comparisons on all paths together; they take some seconds."""
-MAX_EVENTS = 2_000
+MAX_COMPARISONS = 2_000
 """[time] Largest number of comparisons on one path. A loop that ends with probability 1 has paths of every length."""
 LEAST_LOG_PROBABILITIES = math.log(1e-16), math.log(1e-12)
 """[measured] Paths of discrete draws that are less likely are not followed; their probability counts as delta. The
@@ -37,7 +37,7 @@ SAMPLED_RUNS = 200
 """[chosen] Sampled runs on each side that must follow enumerated paths. Behaviour that occurs in one run of 100 is
 missed with probability 0.13 in one side's runs, and 0.02 in those of both."""
 
-Interval = tuple[float, float]
+NumberRange = tuple[float, float]
 
 
 class PathRun(AlignmentRun):
@@ -53,7 +53,7 @@ class PathRun(AlignmentRun):
         self.decisions, self.least_log_probability = decisions, least_log_probability
         self.taken: list[tuple[Any, tuple[Any, ...]]] = []
         """For each decision its outcome and the other possible outcomes."""
-        self.intervals: dict[tuple[tuple[int, float], ...], Interval] = {}
+        self.intervals: dict[tuple[tuple[int, float], ...], NumberRange] = {}
         """The interval of each linear combination whose first weight is 1."""
         self.drawn_at: list[tuple[int, int]] = []
         """For each draw the numbers of events and of discrete draws before it."""
@@ -74,7 +74,7 @@ class PathRun(AlignmentRun):
 
     def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
         self._require_active()
-        if len(self.events) >= MAX_EVENTS:
+        if len(self.events) >= MAX_COMPARISONS:
             raise Parted("too many comparisons on one path")
         items = ordered(terms)
         weight = items[0][1]
@@ -289,16 +289,16 @@ def is_discrete_path(path: PathRun) -> bool:
 
 def require_enumerated_paths(side: Side, seeds: Iterable[int], list_whole_numbers: bool = False) -> None:
     """Raise `Parted` if a sampled run follows a path that the enumeration does not have."""
-    known = set(map(_key, side.discrete_paths() if list_whole_numbers else side.paths()))
+    known = set(map(_path_key, side.discrete_paths() if list_whole_numbers else side.paths()))
     for seed in seeds:
-        if _key(side.run(AlignmentRun(seed, list_whole_numbers=list_whole_numbers))) not in known:
+        if _path_key(side.run(AlignmentRun(seed, list_whole_numbers=list_whole_numbers))) not in known:
             reason = (
                 "a sampled run followed a path that was not enumerated: it depends on earlier runs, or on something"
             )
             raise Parted(f"{reason} that is not recorded")
 
 
-def _key(run: AlignmentRun) -> Any:
+def _path_key(run: AlignmentRun) -> Any:
     events = tuple(
         (one.kind, one.terms, one.constant, one.outcome if one.kind == COMPARE else None) for one in run.events
     )

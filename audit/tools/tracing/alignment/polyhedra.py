@@ -45,11 +45,11 @@ def intersect(intervals: Intervals, amounts: Sequence[float], others: Intervals,
     return _has_interior_by_program(conditions)
 
 
-Condition = tuple[Key, float, float]
+LinearBound = tuple[Key, float, float]
 """A linear combination, a sign and a number: the signed combination is at most the number."""
 
 
-def upper_bounds(intervals: Intervals) -> Iterable[Condition]:
+def upper_bounds(intervals: Intervals) -> Iterable[LinearBound]:
     """Yield the finite ends of intervals as upper bounds."""
     for key, (low, high) in intervals.items():
         if high < math.inf:
@@ -63,7 +63,7 @@ def _is_difference(key: Key) -> bool:
     return len(key) == 1 or (len(key) == 2 and key[1][1] == -1.0)
 
 
-def _has_interior_by_paths(conditions: Sequence[Condition]) -> bool:
+def _has_interior_by_paths(conditions: Sequence[LinearBound]) -> bool:
     """Return whether differences of draws can satisfy upper bounds, by the shortest paths of Floyd and Warshall.
 
     A bound on z_i - z_j is an edge from j to i; bounds can be satisfied unless a cycle has a negative length (Cormen,
@@ -82,7 +82,7 @@ def _has_interior_by_paths(conditions: Sequence[Condition]) -> bool:
     return bool(np.all(np.diagonal(lengths) >= 0.0))
 
 
-def _has_interior_by_program(conditions: Sequence[Condition]) -> bool:
+def _has_interior_by_program(conditions: Sequence[LinearBound]) -> bool:
     """Return whether draws can satisfy upper bounds with a margin, by a linear program for the largest margin."""
     n = 1 + max(draw for key, _, _ in conditions for draw, _ in key)
     rows = np.zeros((len(conditions), n + 1))

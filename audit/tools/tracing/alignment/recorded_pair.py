@@ -20,12 +20,12 @@ from epsaudit.tools.tracing.alignment.following import needed_events
 from epsaudit.tools.tracing.alignment.recorded_run import run_to_json
 from epsaudit.tools.tracing.alignment.run import (
     COMPARE,
-    RAISES,
+    RAISED_FORM,
     RELEASE,
     RETURN,
     AlignmentRun,
     Parted,
-    execute,
+    execute_alignment,
 )
 from epsaudit.tools.tracing.places import SAMPLER_PACKAGES, is_audited
 from epsaudit.tools.tracing.primitives import UNIFORM
@@ -111,7 +111,7 @@ def _may_be_undecided(first: dict[str, Any], second: dict[str, Any], parted: str
 
 def _recorded(call: Call, data: bytes, seed: int, releases_sums: bool = False) -> AlignmentRun:
     """Return a recorded run; raise `Parted` if something else than noise is drawn, or if too much is compared."""
-    run: AlignmentRun = execute(call, data, AlignmentRun(seed, sites=True, releases_sums=releases_sums), seed)
+    run: AlignmentRun = execute_alignment(call, data, AlignmentRun(seed, sites=True, releases_sums=releases_sums), seed)
     if run.choices or run.unseen or any(one.law == UNIFORM for one in run.draws):
         raise Parted("something else than noise is drawn")
     if sum(one.kind == COMPARE for one in run.events) > MAX_COMPARISONS:
@@ -128,7 +128,7 @@ def _directions(
     """
     found = []
     for first, data, to in zip(firsts, both, both[::-1]):  # noqa: B905  # strict since 3.10
-        path = path_of(first)  # before events that the output does not need are left out
+        path = followed_path(first)  # before events that the output does not need are left out
         runs = [_followed(call, first, to, seed)]
         if searches:
             runs += [_followed(call, one, to, seed) for one in _runs_on_other_paths(call, data, first, path)]
@@ -141,7 +141,9 @@ def _runs_on_other_paths(call: Call, data: bytes, first: AlignmentRun, path: Any
     seen, n_compared = {path}, 0
     n_runs = min(SEARCHED_RUNS, MAX_SEARCHED_EVENTS // max(1, len(first.draws) + len(first.events)))
     for number in range(first.seed + 1, first.seed + n_runs):
-        path = path_of(execute(call, data, AlignmentRun(number, releases_sums=first.releases_sums), number))
+        path = followed_path(
+            execute_alignment(call, data, AlignmentRun(number, releases_sums=first.releases_sums), number)
+        )
         if path not in seen:
             seen.add(path)
             run = _recorded(call, data, number, first.releases_sums)
@@ -151,7 +153,7 @@ def _runs_on_other_paths(call: Call, data: bytes, first: AlignmentRun, path: Any
             return
 
 
-def path_of(run: AlignmentRun) -> Any:
+def followed_path(run: AlignmentRun) -> Any:
     """Return the path of a run: its laws, its events without their values, and the outcomes of its comparisons."""
     events = tuple((one.kind, one.terms, one.kind == COMPARE and one.outcome) for one in run.events)
     return tuple(one.law for one in run.draws), events
@@ -164,7 +166,7 @@ def _followed(call: Call, first: AlignmentRun, data: bytes, seed: int) -> tuple[
     """
 
     def run_prime(run: AlignmentRun) -> Any:
-        return execute(call, data, run, seed)
+        return execute_alignment(call, data, run, seed)
 
     second, parted = AlignmentRun(0, first, forced="all", sites=True), ""
     try:
@@ -173,7 +175,7 @@ def _followed(call: Call, first: AlignmentRun, data: bytes, seed: int) -> tuple[
         parted = error.reason
     if any(one.loss_to(its) == math.inf for one, its in zip(first.steps, second.steps)):  # noqa: B905
         raise Parted("the loss of a mechanism of a library is unknown")
-    if not parted and path_of(first) == path_of(second):
+    if not parted and followed_path(first) == followed_path(second):
         kept = needed_events(first, run_prime, second)
         for run in (first, second):
             run.events = [run.events[number] for number in kept]
@@ -183,7 +185,7 @@ def _followed(call: Call, first: AlignmentRun, data: bytes, seed: int) -> tuple[
 
 
 def _raises(run: AlignmentRun) -> bool:
-    return isinstance(run.form, tuple) and run.form[:1] == (RAISES,)
+    return isinstance(run.form, tuple) and run.form[:1] == (RAISED_FORM,)
 
 
 def _checked(call: Call, both: tuple[bytes, bytes], seed: int) -> tuple[list[str | None], str]:
@@ -199,12 +201,12 @@ def _check(call: Call, data: bytes, seed: int) -> str | None:
     genuine, raised, doubt = [], [], None
     for number in range(ORDINARY_RUNS):
         with _exceptions(watches=number == 0) as some:
-            genuine.append(execute(call, data, GenuineRun(seed + number, True), seed + number))
+            genuine.append(execute_alignment(call, data, GenuineRun(seed + number, True), seed + number))
         raised.append(some)
     require_random_draws(genuine)
     for number, one in enumerate(genuine):
         with _exceptions(watches=number == 0) as raised_again:
-            is_same = require_same_output(one, lambda run: execute(call, data, run, seed + ORDINARY_RUNS))
+            is_same = require_same_output(one, lambda run: execute_alignment(call, data, run, seed + ORDINARY_RUNS))
         if raised[number] != raised_again:
             doubt = "tracked numbers raise other exceptions than ordinary numbers"
         if not is_same:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from epsaudit.tools.tracing.alignment.run import AlignmentRun, Count, Draw, Event, Stack
+from epsaudit.tools.tracing.alignment.run import AlignmentRun, Count, Draw, RunEvent, Stack
 
 
 class RecordedStep(NamedTuple):
@@ -30,7 +30,7 @@ class RecordedRun:
 
     draws: list[Draw]
     draw_sites: list[Stack]
-    events: list[Event]
+    events: list[RunEvent]
     steps: list[RecordedStep]
     step_sites: list[Stack]
     counts: list[Count]
@@ -47,7 +47,7 @@ class RecordedRun:
             [Draw(*one) for one in data["draws"]],
             [_stack(one) for one in data["draw_sites"]],
             [
-                Event(kind, tuple((draw, weight) for draw, weight in terms), constant, outcome, _stack(site))
+                RunEvent(kind, tuple((draw, weight) for draw, weight in terms), constant, outcome, _stack(site))
                 for kind, terms, constant, outcome, site in data["events"]
             ],
             [RecordedStep(*one) for one in data["steps"]],

@@ -37,9 +37,9 @@ Stack = Tuple[Place, ...]  # noqa: UP006  # Python 3.8 evaluates it
 """File, line and function of the calls that led to a place, the innermost first; empty if the place is unknown."""
 COMPARE, RELEASE, RETURN = "compare", "release", "return"
 """Kinds of events: a comparison, a number that is used otherwise, and a number in the output."""
-RAISES = "raises"
+RAISED_FORM = "raises"
 """First part of the form of an output if an exception was raised."""
-ROUNDING = 2.0**-40
+SUM_ROUNDING = 2.0**-40
 """[formula] Relative tolerance for two sums of data to count as equal: they are sums of a few hundred numbers at most,
 each with a rounding error of 2^-53."""
 FEW_ROUNDINGS = 2.0**-50
@@ -81,7 +81,7 @@ class Draw(NamedTuple):
     value: float
 
 
-class Event(NamedTuple):
+class RunEvent(NamedTuple):
     """A comparison, a release or a returned number: what is done with ``terms + constant``."""
 
     kind: str
@@ -95,7 +95,7 @@ class Event(NamedTuple):
     with data."""
 
 
-class Choice(NamedTuple):
+class BranchChoice(NamedTuple):
     """A discrete draw: its law, and the outcome as a value that can be compared."""
 
     law: DiscreteLaw
@@ -138,7 +138,7 @@ class CheckedRun(Listener):
         name = serve.exception_name(error)
         if self.known_exceptions is not None and name not in self.known_exceptions:
             raise Parted(f"the function raises {name} while its draws are followed: {str(error)[:100]}") from error
-        self.returned, self.output = tuple(at), (RAISES, name, str(error))
+        self.returned, self.output = tuple(at), (RAISED_FORM, name, str(error))
         self.form = self.output
 
 
@@ -198,8 +198,8 @@ class AlignmentRun(CheckedRun):
         self.draws: list[Draw] = []
         self.draw_sites: list[Stack] = []
         """The place of each draw, if places were asked for."""
-        self.events: list[Event] = []
-        self.choices: list[Choice] = []
+        self.events: list[RunEvent] = []
+        self.choices: list[BranchChoice] = []
         self.choice_sites: list[Stack] = []
         """The place of each discrete draw, if places were asked for."""
         self.counts: list[Count] = []
@@ -293,7 +293,7 @@ class AlignmentRun(CheckedRun):
         self._record(RELEASE, terms, constant, value)
         return value
 
-    def _same_release(self, recorded: Event, terms: Terms, constant: float) -> bool:
+    def _same_release(self, recorded: RunEvent, terms: Terms, constant: float) -> bool:
         assert self.first is not None
         recorded_draws = self.first.draws
         moved = sum(weight * (self.draws[d].value - recorded_draws[d].value) for d, weight in terms.items())
@@ -309,7 +309,7 @@ class AlignmentRun(CheckedRun):
 
     def _record(self, kind: str, terms: Terms, constant: float, outcome: Any, site: Stack | None = None) -> None:
         site = self.site() if site is None and self.sites else site or ()
-        self.events.append(Event(kind, ordered(terms), constant, outcome, site))
+        self.events.append(RunEvent(kind, ordered(terms), constant, outcome, site))
 
     def choose(self, law: DiscreteLaw) -> Any:
         """Return the outcome of a discrete draw, as recorded if this run follows another one."""
@@ -334,7 +334,7 @@ class AlignmentRun(CheckedRun):
     def _keep_choice(self, law: DiscreteLaw, outcome: Any) -> Any:
         if self.sites:
             self.choice_sites.append(self.site())
-        self.choices.append(Choice(law, outcome))
+        self.choices.append(BranchChoice(law, outcome))
         return outcome
 
     def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
@@ -524,7 +524,7 @@ def equal_sums(one: float, other: float, size: float, noise: float = math.inf) -
 
 def is_rounding(difference: float, size: float, noise: float) -> bool:
     """Return whether a difference of two sums is as small as a rounding error, and far below the noise beside it."""
-    return abs(difference) <= min(ROUNDING * size, NEGLIGIBLE_SHIFT * noise)
+    return abs(difference) <= min(SUM_ROUNDING * size, NEGLIGIBLE_SHIFT * noise)
 
 
 def noise_size(terms: Sequence[tuple[int, float]], draws: Sequence[Draw]) -> float:
@@ -562,7 +562,7 @@ def released_scale(scale: Any) -> float:
     return number
 
 
-def execute(
+def execute_alignment(
     call: Call,
     data: bytes,
     run: Any,
@@ -596,7 +596,7 @@ def runner(
     look_for_samplers: bool = False,
     known_exceptions: Collection[str] | None = None,
 ) -> Runner:
-    """Return a function that executes runs on one dataset, with the settings of `execute`.
+    """Return a function that executes runs on one dataset, with the settings of `execute_alignment`.
 
     A run that draws new numbers has its own seed also for the generators of the function; ``seed`` is that of others.
     """
@@ -605,6 +605,6 @@ def runner(
     def executed(run: Any) -> Any:
         # draws whose law is not known are made by the function's own generators, and must differ between runs
         is_fresh = isinstance(run, AlignmentRun) and run.first is None and run.values is None
-        return execute(call, data, run, run.seed if is_fresh else seed, look_for_samplers, known_exceptions)
+        return execute_alignment(call, data, run, run.seed if is_fresh else seed, look_for_samplers, known_exceptions)
 
     return executed

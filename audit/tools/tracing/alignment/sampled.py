@@ -32,7 +32,7 @@ class Sample:
             self.failed.setdefault(found.reason, seed)
 
 
-def sample(strategy: Strategy, run: Runner, run_prime: Runner, seeds: Iterable[int]) -> Sample:
+def sample_losses(strategy: Strategy, run: Runner, run_prime: Runner, seeds: Iterable[int]) -> Sample:
     """Record runs on x with these seeds, and align them with x'."""
     found = Sample()
     for seed in seeds:

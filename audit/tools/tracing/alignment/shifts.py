@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 
 from epsaudit.tools.tracing.alignment.noise_laws import FIXED, LAWS
-from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, Event, equal_sums, is_rounding, noise_size
+from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, RunEvent, equal_sums, is_rounding, noise_size
 from epsaudit.tools.tracing.primitives import UNIFORM
 
 SOLVER_TOLERANCE = 1e-9
@@ -65,7 +65,7 @@ class Shift(NamedTuple):
 
 
 def conditions_of(
-    events: Sequence[Event], events_prime: Sequence[Event], draws: Sequence[Draw], equal: bool = False
+    events: Sequence[RunEvent], events_prime: Sequence[RunEvent], draws: Sequence[Draw], equal: bool = False
 ) -> list[Condition]:
     """Return the conditions that keep events of x, given the same events on x' with the same draws.
 
@@ -94,12 +94,12 @@ def normalized(terms: tuple[tuple[int, float], ...], bound: float, sense: int) -
     )
 
 
-def is_threshold(event: Event, draws: Sequence[Draw]) -> bool:
+def is_threshold(event: RunEvent, draws: Sequence[Draw]) -> bool:
     """Return whether an event compares one uniform draw with a number."""
     return event.kind == COMPARE and len(event.terms) == 1 and draws[event.terms[0][0]].law == UNIFORM
 
 
-def used_otherwise(events: Sequence[Event], draws: Sequence[Draw]) -> set[int]:
+def used_otherwise(events: Sequence[RunEvent], draws: Sequence[Draw]) -> set[int]:
     """Return the uniform draws that are not only compared with numbers; these draws are neither moved nor stretched."""
     return {
         draw for one in events if not is_threshold(one, draws) for draw, _ in one.terms if draws[draw].law == UNIFORM
@@ -107,7 +107,7 @@ def used_otherwise(events: Sequence[Event], draws: Sequence[Draw]) -> set[int]:
 
 
 def stretches_of(
-    events: Sequence[Event], events_prime: Sequence[Event], draws: Sequence[Draw]
+    events: Sequence[RunEvent], events_prime: Sequence[RunEvent], draws: Sequence[Draw]
 ) -> dict[int, Stretch] | None:
     """Return the stretches of uniform draws, or None if an interval on x' is empty.
 
@@ -149,7 +149,7 @@ def cheapest_amounts(conditions: Sequence[Condition], laws: Sequence[tuple[str, 
         return tuple(amounts)
     separate = _solve_separately(conditions, laws)
     if separate is not None:
-        return _checked(separate, conditions, laws)
+        return _checked_shift(separate, conditions, laws)
     if not movable:
         return None
     # solvers have absolute tolerances: shifts are in units of their scales, and conditions in units of their largest
@@ -168,7 +168,7 @@ def cheapest_amounts(conditions: Sequence[Condition], laws: Sequence[tuple[str, 
         return None
     for draw, amount in zip(movable, solution, strict=True):
         amounts[draw] = float(amount) * laws[draw][1]
-    return _checked(amounts, conditions, laws)
+    return _checked_shift(amounts, conditions, laws)
 
 
 def _unit(one: Condition, laws: Sequence[tuple[str, float]]) -> float:
@@ -184,7 +184,7 @@ def _holds(one: Condition, amounts: Sequence[float], tolerance: float = 0.0) -> 
     return one.sense * (sum(parts) - one.bound) >= -tolerance
 
 
-def _checked(
+def _checked_shift(
     amounts: Sequence[float], conditions: Sequence[Condition], laws: Sequence[tuple[str, float]]
 ) -> tuple[float, ...] | None:
     """Return shifts that satisfy all conditions, else None.
@@ -281,7 +281,7 @@ def _least_squares(rows: Any, bounds: Any, senses: Any, laws: Sequence[str]) -> 
 
 
 def stretch_or_shift(
-    events: Sequence[Event], events_prime: Sequence[Event], draws: Sequence[Draw], draws_prime: Sequence[Draw],
+    events: Sequence[RunEvent], events_prime: Sequence[RunEvent], draws: Sequence[Draw], draws_prime: Sequence[Draw],
     known: dict[Any, Any], equal: bool = False,
 ) -> Shift | None:  # fmt: skip
     """Return the cheapest shift that keeps all given events, or None; the same problem is solved once.

@@ -17,7 +17,7 @@ from epsaudit.tools.tracing.alignment.aligned import Aligned, require_same_run
 from epsaudit.tools.tracing.alignment.certain import concentrated_to_epsilon, from_pure
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner
 
-ROUNDING = 1e-9
+BUDGET_ROUNDING = 1e-9
 """[formula] Relative rounding error of a sum of losses, by which a budget is larger than what training runs spent."""
 ROOM = 1.1
 """[chosen] Factor by which a budget above the claim exceeds what training runs spent; few fresh runs spend more."""
@@ -44,12 +44,12 @@ def budget_for(claim: Claim, runs: Sequence[Spent], left_out: float) -> Spent:
     Where the claim allows more, the budget is what the claim allows, so that few fresh runs exceed it. ``left_out`` is
     the probability of other runs that fresh runs can show.
     """
-    least = Spent(*((1.0 + ROUNDING) * max(sums) for sums in zip(*runs, strict=True)))
+    least = Spent(*((1.0 + BUDGET_ROUNDING) * max(sums) for sums in zip(*runs, strict=True)))
     options = least._replace(rho=math.inf), least._replace(epsilon=math.inf)
     best = min(options, key=lambda one: bound_of(claim, one, left_out)[0])
     most = allowed_by(claim, best.delta)
     epsilon, rho, _ = (
-        max(used, most) if used <= most * (1.0 + 2.0 * ROUNDING) else ROOM * used
+        max(used, most) if used <= most * (1.0 + 2.0 * BUDGET_ROUNDING) else ROOM * used
         for used, most in zip(best, most, strict=True)
     )
     return Spent(epsilon, rho, best.delta)
