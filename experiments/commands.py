@@ -36,10 +36,11 @@ def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: b
     from epsaudit.experiments.studies import studies
 
     found = studies()
-    if name != "all" and name not in found:
+    parts = {part: one for study in found.values() for part, one in study.parts().items()}
+    if name != "all" and name not in {**found, **parts}:
         there = ", ".join(found)
         raise AuditError(
-            f"There is no study {name!r}; choose one of {there}, or 'all'.{suggest_name(name, [*found, 'all'])}"
+            f"There is no study {name!r}; choose one of {there}, or 'all'.{suggest_name(name, [*found, *parts, 'all'])}"
         )
     if out is None:
         out = Path("results-quick" if quick else "results")
@@ -47,7 +48,7 @@ def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: b
 
     refuse_unwritable(out / "README.md")
     show = printer(quiet)
-    chosen = [study for study in found.values() if not study.network] if name == "all" else [found[name]]
+    chosen = [study for study in found.values() if not study.network] if name == "all" else [{**found, **parts}[name]]
     for extra in ("studies", "report"):
         if any(study.extra == extra for study in chosen):
             refuse_without(extra)
@@ -172,7 +173,11 @@ EXPERIMENT = click.Group(
             runs=run_studies,
             about="Run one study or all; the same seed gives the same data.",
             params=[
-                ["name", "Name of a study, or 'all' for every study that does not install libraries."],
+                [
+                    "name",
+                    "Name of a study, such as libraries; of a part of one, such as libraries/hunts; or 'all' for every "
+                    "study that does not install libraries.",
+                ],
                 ["--quick", "Run for a few seconds instead of minutes, for a quick look."],
                 ["--seed", "Root seed of all random streams.", {"type": "whole", "default": 0}],
                 [

@@ -13,7 +13,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,13 +66,18 @@ class Study:
         source = ast.parse(Path(found.origin).read_text(encoding="utf-8"))
         return (ast.get_docstring(source) or "").partition("\n")[0].rstrip(".")
 
+    def parts(self) -> dict[str, Study]:
+        """Return the parts of a study of several modules as studies, by names such as 'libraries/score-tools'."""
+        if len(self.modules) == 1:
+            return {}
+        named = {f"{self.name}/{_folder_of(one)}": one for one in self.modules}
+        return {name: replace(self, name=name, modules=(one,), about="") for name, one in named.items()}
+
     def run(self, out: Path, seed: int = 0, quick: bool = False) -> None:
         """Import the modules and run the study into ``out``; raises `AuditError` if a module cannot be imported."""
         try:
             with needs("studies"):
-                parts = {
-                    one.rpartition(".")[2].replace("_", "-"): importlib.import_module(one).main for one in self.modules
-                }
+                parts = {_folder_of(one): importlib.import_module(one).main for one in self.modules}
         except (ImportError, AttributeError) as error:
             raise AuditError(f"Study {self.name!r} cannot be imported ({error}).") from error
 
@@ -88,6 +93,11 @@ class Study:
             return " ".join(answers)
 
         run(main, Path(out), seed, quick, self.summary)
+
+
+def _folder_of(module: str) -> str:
+    """Return the name of the folder with the results of a part."""
+    return module.rpartition(".")[2].replace("_", "-")
 
 
 def studies() -> dict[str, Study]:

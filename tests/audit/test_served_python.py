@@ -115,7 +115,7 @@ TRACING_MODULES = {
 }  # fmt: skip
 MAP_MODULES = {
     "child", "domains", "edits", "events", "library_accountants", "metrics", "opendp_constructors", "opendp_frames",
-    "search", "subject",
+    "pipelines", "search", "subject",
 }  # fmt: skip
 SERVED = sorted({*served_modules(Path("tools/tracing/child.py")), *served_modules(Path("tools/maps/child.py"))})
 

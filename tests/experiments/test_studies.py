@@ -45,6 +45,20 @@ def test_a_quick_run_writes_everything(name, tmp_path, capsys):
     check_complete(tmp_path / name)
 
 
+def test_a_part_of_a_study_is_run_alone(tmp_path):
+    """It has a page and a provenance of its own beside the data that the whole study writes."""
+    assert main([*COMMAND, str(tmp_path), "libraries/traced-libraries"]) == 0
+    part = tmp_path / "libraries" / "traced-libraries"
+    assert {one.name for one in part.iterdir()} >= {"data.json", "data.csv", "README.md", "provenance.json"}
+    assert not (tmp_path / "libraries" / "hunts").exists()
+    assert "a trace names file and line" in (part / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_part_that_does_not_exist_is_refused(tmp_path, capsys):
+    assert main([*COMMAND, str(tmp_path), "libraries/traced-librarys"]) == 2
+    assert "Did you mean 'libraries/traced-libraries'" in capsys.readouterr().err
+
+
 def check_complete(first):
     """Whether a quick run of a study wrote everything."""
     name = first.name

@@ -39,13 +39,16 @@ def audit_map(
     ----------
     subject : object or str
         An object with ``input_domain``, ``input_metric``, ``map`` and ``output_metric`` (or a measure), as OpenDP
-        makes them, or an `Adapter`; or 'module:make', the name of a function without arguments that makes one.
+        makes them, or an `Adapter`; or 'module:make', the name of a function without arguments that makes one. A list
+        of such objects is a pipeline: the outputs of each stage are the inputs of the next one. All stages together,
+        each stage, and whether they fit together are audited.
     environment : str, optional
         For a name: the Python, or the folder of the virtual environment, in which the object is made.
     pairs : int
         Number of pairs of neighbours that are tried.
     seconds : float
-        Largest processor time of the search, and time after which no further distance of a measurement is audited.
+        Largest processor time of the search (of a pipeline: of all searches), and time after which no further distance
+        of a measurement is audited.
     trials : int
         Runs on each input to refute a coupling, and runs of the audit of a measurement at each distance.
     confidence : float

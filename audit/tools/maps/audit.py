@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from epsaudit.audits.fixed import audit
@@ -15,7 +16,7 @@ from epsaudit.results.result import AuditResult
 from epsaudit.running.functions import vectorized
 from epsaudit.tools.maps.constant import TRAINING_RUNS, ConstantOutput, refute_constant, share_of_commonest
 from epsaudit.tools.maps.metrics import UndefinedDistanceError, exceeds
-from epsaudit.tools.maps.process import Subject, sampler
+from epsaudit.tools.maps.process import Stage, Subject, sampler
 from epsaudit.tools.maps.result import MapAudit
 from epsaudit.tools.maps.search import Failure, Finding
 from epsaudit.tools.maps.strassen import SCREENING_RUNS, ImpossibleCoupling, refute_coupling
@@ -41,7 +42,36 @@ MEASURED_PAIRS, FEWEST_PAIRS, PAIR_COST = 16, 5, 0.2
 def audit_subject(
     asked: Subject, name: str, pairs: int, seconds: float, trials: int, confidence: float, seed: int
 ) -> MapAudit:
-    """Return what an audit of an object finds; see `epsaudit.tools.maps.audit_map` for the arguments.
+    """Return what an audit of an object finds, or of a pipeline with each of its stages.
+
+    See `epsaudit.tools.maps.audit_map` for the arguments. The whole and the stages of a pipeline share the time and the
+    error probability.
+    """
+    number = asked.ask("stages")
+    if not number:
+        return _audit_object(asked, name, pairs, seconds, trials, confidence, seed)
+    shared = pairs, seconds / (number + 1), trials, 1.0 - (1.0 - confidence) / (number + 1), seed
+    stages = tuple(_audit_object(Stage(asked, at), f"stage {at + 1} of {number}", *shared) for at in range(number))
+    joints = tuple(asked.ask("joints", seed=seed))
+    if not joints:
+        return replace(_audit_object(asked, name, *shared), stages=stages)
+    about = asked.ask("about")
+    return MapAudit(
+        name,
+        about["input_metric"],
+        about["output_metric"],
+        pairs=0,
+        notes=("the stages are not audited together, because they do not fit together",),
+        seed=seed,
+        stages=stages,
+        joints=joints,
+    )
+
+
+def _audit_object(
+    asked: Subject, name: str, pairs: int, seconds: float, trials: int, confidence: float, seed: int
+) -> MapAudit:
+    """Return what an audit of one object finds.
 
     An error of the statistical part becomes a note if the search has found a disproof before.
     """

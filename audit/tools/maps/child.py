@@ -26,6 +26,7 @@ from epsaudit.tools.maps.metrics import (
     inner_of,
     name_of,
 )
+from epsaudit.tools.maps.pipelines import chained, distance_before_last, is_pipeline, joints
 from epsaudit.tools.maps.search import CachedMap, Deadline, Failure, accepted, distance_of_inputs, run_on, search
 from epsaudit.tools.maps.subject import Adapter, read_subject
 
@@ -130,6 +131,8 @@ def read_losses(measurement: Any, d_in: Any) -> dict[str, Any]:
     A privacy profile is returned as "points": pairs (epsilon, delta). The map of an `Adapter` gives an epsilon, a pair
     (epsilon, delta), or numbers by name, such as {"rho": 0.5}.
     """
+    if isinstance(measurement, MadePipeline):
+        return measurement.losses(d_in)
     if isinstance(measurement, Adapter):
         return stated.read_statement(measurement.map(d_in))
     measure = str(getattr(measurement, "output_measure", ""))
@@ -187,12 +190,61 @@ class Made:
         self._original, self._make = read_frames(original), make
         self._subject = read_subject(self._original)
 
+    @property
+    def subject(self) -> Adapter:
+        """The object as an `Adapter`."""
+        return self._subject
+
+    def losses(self, d_in: Any) -> dict[str, Any]:
+        """Return the numbers of the loss that a measurement states at a distance."""
+        return read_losses(self._original, d_in)
+
     def __call__(self, request: dict[str, Any]) -> Any:
         """Return the answer to a request."""
+        if request["what"] == "stages":
+            return 0
         if request["what"] == "remade":
             number, data = request["number"] if self._make is not None else 0, from_wire(request["data"])
             return [sample(read_subject(read_frames(self._make())), data, 1)[0] for _ in range(number)]  # type: ignore[misc]
         return answer(self._subject, self._original, request)
+
+
+class MadePipeline:
+    """A pipeline, of which requests ask the whole, or one stage: its number from 0 on is the "stage" of a request."""
+
+    def __init__(self, originals: Any, make: Callable[[], Any] | None = None) -> None:
+        self._make = make
+        self._stages = [self._made(number, one) for number, one in enumerate(originals)]
+        self._adapters = [one.subject for one in self._stages]
+        self._whole = chained(self._adapters)
+
+    def _made(self, number: int, original: Any) -> Made:
+        make = self._make
+        return Made(original, None if make is None else lambda: make()[number])
+
+    def losses(self, d_in: Any) -> dict[str, Any]:
+        """Return the numbers of the loss that the last stage states for inputs that the other stages allow."""
+        return self._stages[-1].losses(distance_before_last(self._adapters, d_in))
+
+    def __call__(self, request: dict[str, Any]) -> Any:
+        """Return the answer to a request."""
+        if request["what"] == "stages":
+            return len(self._stages)
+        if request["what"] == "joints":
+            return joints(self._adapters, request["seed"])
+        if "stage" in request:
+            return self._stages[request["stage"]](request)
+        if request["what"] == "remade":
+            if self._make is None:
+                return []
+            made = (MadePipeline(self._make()) for _ in range(request["number"]))
+            return [sample(one._whole, from_wire(request["data"]), 1)[0] for one in made]
+        return answer(self._whole, self, request)
+
+
+def read_made(original: Any, make: Callable[[], Any] | None = None) -> Made | MadePipeline:
+    """Return what answers requests about an object, or about a list of stages."""
+    return MadePipeline(original, make) if is_pipeline(original) else Made(original, make)
 
 
 class Constructors:
@@ -233,7 +285,7 @@ def make_respondent(name: str) -> Any:
 
         return Accountants()
     make = serve.import_function(name)
-    return Made(make(), make)
+    return read_made(make(), make)
 
 
 def main() -> None:

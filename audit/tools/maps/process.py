@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from epsaudit import serve
 from epsaudit.errors import AuditError, cause_of
 from epsaudit.running.served import python_of
-from epsaudit.tools.maps.child import Made, from_wire, to_wire
+from epsaudit.tools.maps.child import from_wire, read_made, to_wire
 from epsaudit.tools.maps.subject import UnreadableDomainError
 
 START_SCRIPT = """import sys, types
@@ -50,7 +50,7 @@ class OwnSubject:
 
     def __init__(self, original: Any) -> None:
         try:
-            self._made = Made(original)
+            self._made = read_made(original)
         except (UnreadableDomainError, TypeError) as error:
             raise AuditError(f"The object cannot be audited: {error}.") from None
 
@@ -133,6 +133,19 @@ class ServedSubject:
             if pipe is not None:
                 with contextlib.suppress(OSError):  # what is left in the buffer of a broken pipe
                     pipe.close()
+
+
+class Stage:
+    """One stage of a pipeline, which answers the requests about an object."""
+
+    def __init__(self, pipeline: Subject, number: int) -> None:
+        self._pipeline, self._number = pipeline, number
+
+    def ask(self, what: str, **request: Any) -> Any:
+        return self._pipeline.ask(what, stage=self._number, **request)
+
+    def close(self) -> None:
+        """Do nothing, because the process is that of the pipeline."""
 
 
 def sampler(subject: Subject) -> Any:

@@ -40,17 +40,38 @@ class MapAudit:
     """Audits of a measurement, one for each distance of inputs."""
     notes: tuple[str, ...] = ()
     seed: int = 0
+    stages: tuple[MapAudit, ...] = ()
+    """The audit of each stage of a pipeline. The other attributes are about all stages one after the other."""
+    joints: tuple[str, ...] = ()
+    """In which way the stages of a pipeline do not fit together, as sentences."""
 
     @property
     def refuted(self) -> bool:
         """Whether something that the library states is false."""
         disproved = any(one.kind != "decrease" for one in self.findings)
-        return bool(disproved or self.coupling or self.constant or any(one.violates_claim for one in self.measured))
+        return bool(
+            disproved
+            or any(one.refuted for one in self.stages)
+            or self.coupling
+            or self.constant
+            or any(one.violates_claim for one in self.measured)
+        )
 
     @property
     def verdict(self) -> str:
-        """'refuted', 'inconsistent' (the map decreases), or 'not refuted', which is no proof."""
-        return "refuted" if self.refuted else "inconsistent" if self.findings else "not refuted"
+        """'refuted', 'inconsistent' (the map decreases, or stages do not fit together), or 'not refuted'.
+
+        The last is no proof.
+        """
+        is_consistent = (
+            not self.findings and not self.joints and all(one.verdict == "not refuted" for one in self.stages)
+        )
+        return "refuted" if self.refuted else "not refuted" if is_consistent else "inconsistent"
+
+    @property
+    def broken_stages(self) -> list[int]:
+        """Numbers, from 1 on, of the stages of a pipeline that are refuted by themselves."""
+        return [number for number, one in enumerate(self.stages, 1) if one.refuted]
 
     def __str__(self) -> str:
         about = f"{self.input_metric} to {self.output_metric or 'a privacy loss'}"
@@ -68,6 +89,8 @@ class MapAudit:
             if one.violates_claim:
                 lines += [f"    {label:<9} {_shown(text, raw=True)}" for label, text in one.lines()[:3]]
         lines += [f"  note: {note}" for note in self.notes]
+        lines += [f"  {line}" for stage in self.stages for line in str(stage).splitlines()]
+        lines += [f"  joint: {clipped(said, 2 * MAX_SHOWN)}" for said in self.joints]
         return "\n".join(lines)
 
     def smallest(self) -> str:
@@ -98,6 +121,8 @@ class MapAudit:
             "measured": [one.to_dict() for one in self.measured],
             "notes": list(self.notes),
             "seed": self.seed,
+            "stages": [one.to_dict() for one in self.stages],
+            "joints": list(self.joints),
         }
 
     def script(self, make: str) -> str:
@@ -106,9 +131,16 @@ class MapAudit:
         module = Path(module).stem if module.endswith(".py") else module
         lines = ["import math  # for values such as math.nan", f"from {module} import {function}", ""]
         lines += [f"made = {function}()"]
+        broken = next((number for number in self.broken_stages if self.stages[number - 1].findings), None)
+        if broken is not None:
+            lines[-1] += f"[{broken - 1}]  # stage {broken} of {len(self.stages)}"
+            return "\n".join(lines + self.stages[broken - 1].script(make).splitlines()[4:]) + "\n"
+        call = "    print(made(data))"
+        if self.stages:
+            call = "    for stage in made:\n        data = stage(data)\n    print(data)"
         for finding in [one for one in self.findings if one.kind not in ("map", "decrease")][:1]:
             lines += [f"x = {_code(finding.x)}", f"y = {_code(finding.y)}", f"# {finding.sentence}"]
-            lines += ["for data in (x, y):", "    print(made(data))"]
+            lines += ["for data in (x, y):", call]
         return "\n".join(lines) + "\n"
 
 

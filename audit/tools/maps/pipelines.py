@@ -1,0 +1,95 @@
+"""Pipelines: a list of transformations, of which the last stage may be a measurement, as one object.
+
+Needs Python 3.8 and no package, because it runs in the environment of the audited library.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from epsaudit.tools.maps.domains import Frame, contains, draw_member
+from epsaudit.tools.maps.search import accepted, plain
+from epsaudit.tools.maps.subject import Adapter
+
+JOINT_MEMBERS = 200
+"""[time] Number of inputs whose way through the stages is followed; a call of most stages takes 50 microseconds."""
+
+
+def is_pipeline(original: Any) -> bool:
+    """Return whether an object is a list of stages; an `Adapter` is a tuple of another type."""
+    return type(original) in (list, tuple)
+
+
+def chained(stages: Sequence[Adapter]) -> Adapter:
+    """Return all stages one after the other as one transformation or measurement, whose map is that of all stages.
+
+    Raises `TypeError` if there are no stages, if a stage before the last is a measurement, or if a later stage has data
+    frames as inputs, whose conversion from one stage to the next is not known.
+    """
+    if not stages:
+        raise TypeError("a pipeline needs at least one stage")
+    for number, stage in enumerate(stages[:-1], 1):
+        if not stage.output_metric:
+            raise TypeError(f"stage {number} of {len(stages)} is a measurement, which only the last stage may be")
+    if any(isinstance(stage.domain, Frame) for stage in stages[1:]):
+        raise TypeError("only the first stage of a pipeline may have data frames as inputs")
+
+    def call(data: Any) -> Any:
+        for stage in stages:
+            data = stage.call(data)
+        return data
+
+    def allowed(d_in: Any) -> Any:
+        for stage in stages:
+            d_in = stage.map(d_in)
+        return d_in
+
+    first, last = stages[0], stages[-1]
+    return first._replace(call=call, map=allowed, output_metric=last.output_metric, member=last.member)
+
+
+def distance_before_last(stages: Sequence[Adapter], d_in: Any) -> Any:
+    """Return the distance of inputs of the last stage that the maps of the others allow."""
+    for stage in stages[:-1]:
+        d_in = stage.map(d_in)
+    return d_in
+
+
+def joints(stages: Sequence[Adapter], seed: int) -> list[str]:
+    """Return in which way stages do not fit together: metrics that differ, and outputs that the next stage excludes."""
+    found, rng = [], random.Random(seed)
+    neighbours = [(number, stages[number - 1], stages[number]) for number in range(1, len(stages))]
+    for number, one, other in neighbours:
+        if one.output_metric != other.input_metric:
+            found.append(
+                f"stage {number} has outputs under {one.output_metric}, and stage {number + 1} has inputs under "
+                f"{other.input_metric}"
+            )
+    excluded = set()
+    for _ in range(JOINT_MEMBERS):
+        x = data = draw_member(stages[0].domain, rng)
+        if not accepted(stages[0], x):
+            continue
+        for number, one, other in neighbours:
+            try:
+                data = one.call(data)
+            except Exception:  # the audit of the stage reports it
+                break
+            if not _is_member(other, data):
+                if number not in excluded:
+                    found.append(
+                        f"stage {number} has the output {plain(data)!r} for the input {x!r} of the pipeline, which is "
+                        f"not in the input domain of stage {number + 1}"
+                    )
+                excluded.add(number)
+                break
+    return found
+
+
+def _is_member(stage: Adapter, data: Any) -> bool:
+    """Return whether a value is in the input domain of a stage: as its library says, or else by its description."""
+    if stage.accepts is not None:
+        return accepted(stage, data)
+    return contains(stage.domain, plain(data))
