@@ -131,9 +131,9 @@ def test_all_constructors_are_audited_and_a_checkpoint_is_resumed(library):
 def test_every_pair_of_metrics_has_an_object(library, monkeypatch):
     """Random combinations of arguments used to miss a pair of metrics, for instance that of make_resize."""
     monkeypatch.syspath_prepend(str(library))
-    from epsaudit.tools.maps.opendp_constructors import Library
+    from epsaudit.tools.maps.opendp_constructors import ConstructorLibrary
 
-    made = Library().build("t.make_resize")
+    made = ConstructorLibrary().build("t.make_resize")
     assert {(one.input_metric, one.output_metric) for one in made.values()} == {
         (first, second)
         for first in ("SymmetricDistance", "InsertDeleteDistance")

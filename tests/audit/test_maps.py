@@ -16,7 +16,7 @@ from epsaudit.tools.cli.main import main
 from epsaudit.tools.maps import Adapter, Atom, Vector, audit_map
 from epsaudit.tools.maps.domains import contains, draw_member, special_values
 from epsaudit.tools.maps.edits import draw_neighbour
-from epsaudit.tools.maps.metrics import UndefinedDistanceError, distance, exceeds, insert_delete, symmetric
+from epsaudit.tools.maps.metrics import UndefinedDistanceError, distance, exceeds_distance, insert_delete, symmetric
 from epsaudit.tools.maps.strassen import choose_set, refute_coupling
 from epsaudit.tools.maps.subject import parse_domain
 
@@ -68,12 +68,12 @@ def test_distances_agree_with_their_definitions(size):
 def test_distances_of_numbers_are_exact():
     assert distance("AbsoluteDistance(f64)", 2.0**53, 1.0) == Fraction(2**53 - 1)
     assert distance("L1Distance(f64)", [0.1] * 10, [0.0] * 10) == 10 * Fraction(0.1)
-    assert exceeds("AbsoluteDistance", 2**53 + 1, 0, float(2**53))
-    assert not exceeds("L2Distance", [3, 4], [0, 0], 5)
-    assert exceeds("L2Distance", [3, 4], [0, 0], math.nextafter(5, 0))
+    assert exceeds_distance("AbsoluteDistance", 2**53 + 1, 0, float(2**53))
+    assert not exceeds_distance("L2Distance", [3, 4], [0, 0], 5)
+    assert exceeds_distance("L2Distance", [3, 4], [0, 0], math.nextafter(5, 0))
     assert distance("AbsoluteDistance", math.nan, math.nan) == distance("AbsoluteDistance", 0.0, -0.0) == 0
     assert distance("AbsoluteDistance", math.inf, 1.0) == math.inf
-    assert exceeds("AbsoluteDistance", 1, 0, math.nan)
+    assert exceeds_distance("AbsoluteDistance", 1, 0, math.nan)
     for metric, x, y in (("L1Distance", [1], [1, 2]), ("HammingDistance", [1], []), ("Unknown", 1, 1)):
         with pytest.raises(UndefinedDistanceError):
             distance(metric, x, y)

@@ -16,7 +16,7 @@ from epsaudit.tools.maps.edits import draw_neighbour, pieces
 from epsaudit.tools.maps.metrics import (
     UndefinedDistanceError,
     distance,
-    exceeds,
+    exceeds_distance,
     group_distances,
     input_distance,
     person_column,
@@ -125,9 +125,9 @@ def test_distances_within_groups_agree_with_enumeration():
             is_more = (per_group is not None and max(moved) > per_group) or (
                 groups is not None and found[1][2] > groups
             )
-            assert exceeds(GROUPS, x, y, ((("place",), per_group, groups),)) == is_more
+            assert exceeds_distance(GROUPS, x, y, ((("place",), per_group, groups),)) == is_more
     with pytest.raises(UndefinedDistanceError):
-        exceeds(GROUPS, x or people((1, "a")), y, ((("nothing",), 1, 1),))
+        exceeds_distance(GROUPS, x or people((1, "a")), y, ((("nothing",), 1, 1),))
 
 
 def test_distances_of_parts_are_those_of_datasets():

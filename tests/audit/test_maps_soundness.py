@@ -13,11 +13,11 @@ import pytest
 
 from epsaudit.claims.definitions import GaussianDP
 from epsaudit.tools.maps import Adapter, Atom, Mapping, Vector, audit_map
-from epsaudit.tools.maps.child import draw_pairs, sample
+from epsaudit.tools.maps.child import draw_pairs, sample_outputs
 from epsaudit.tools.maps.domains import contains, draw_member, single_above, special_values, to_single
 from epsaudit.tools.maps.edits import draw_neighbour
-from epsaudit.tools.maps.metrics import UndefinedDistanceError, distance, exceeds, input_distance, root_above
-from epsaudit.tools.maps.search import CachedMap, Finding, search, shrink
+from epsaudit.tools.maps.metrics import UndefinedDistanceError, distance, exceeds_distance, input_distance, root_above
+from epsaudit.tools.maps.search import CachedMap, MapFinding, search, shrink_pair
 
 SYMMETRIC, ABSOLUTE, L2 = "SymmetricDistance", "AbsoluteDistance", "L2Distance(f64)"
 FLOATS = Vector(Atom("float", -1.0, 1.0))
@@ -26,7 +26,7 @@ FLOATS = Vector(Atom("float", -1.0, 1.0))
 def test_a_distance_of_inputs_under_l2_is_never_too_small():
     """The nearest floating-point number to the root of 3 is below it, so the identity seemed to exceed its map."""
     assert math.sqrt(3.0) ** 2 < 3.0
-    assert exceeds(L2, [1.0] * 3, [0.0] * 3, math.sqrt(3.0))
+    assert exceeds_distance(L2, [1.0] * 3, [0.0] * 3, math.sqrt(3.0))
     assert root_above(Fraction(9, 16)) == Fraction(3, 4)
     for squared in (3, Fraction(1, 3), 10**400, Fraction(1, 10**400)):
         assert 0 <= root_above(squared) ** 2 - squared < squared * Fraction(1, 10**9) + Fraction(1, 10**20)
@@ -52,8 +52,8 @@ def test_lists_without_a_distance_are_no_neighbours():
     loose = Adapter(
         domain, "HammingDistance", lambda data: 9 * len(data) + data[0] if data else 0, lambda d: d, ABSOLUTE
     )
-    wrong = Finding("distance", "", [9, 1, 2], [0, 1, 2], (36, 27), 9, 1, 9.0)
-    smallest = shrink(loose, wrong)
+    wrong = MapFinding("distance", "", [9, 1, 2], [0, 1, 2], (36, 27), 9, 1, 9.0)
+    smallest = shrink_pair(loose, wrong)
     assert len(smallest.x) == len(smallest.y)
     found = search(loose, 500, seed=1).findings["distance"]
     assert len(found.x) == len(found.y)
@@ -136,9 +136,9 @@ def test_both_inputs_of_a_smallest_pair_are_deterministic():
         return 9 if len(data) > 1 else coins.choice((0, 9)) if data else 0
 
     made = Adapter(Vector(Atom("int", 0, 9)), SYMMETRIC, mixed, lambda d: 4 * d if d < 2 else 8, ABSOLUTE)
-    wide = Finding("distance", "", [1, 2], [], (9, 0), 9, 8, 9 / 8)
+    wide = MapFinding("distance", "", [1, 2], [], (9, 0), 9, 8, 9 / 8)
     for _ in range(40):
-        smallest = shrink(made, wide)
+        smallest = shrink_pair(made, wide)
         assert all(len(one) != 1 for one in (smallest.x, smallest.y)), smallest
 
 
@@ -173,15 +173,15 @@ def test_numbers_of_numpy_do_not_overflow():
         Vector(Atom("i64")), SYMMETRIC, lambda data: np.array([low, high][: len(data)]), lambda d: d, SYMMETRIC
     )
     assert audit_map(ends, pairs=500, seed=1).findings == ()
-    assert sample(ends, [1, 2], 1) == [[-(2**63), 2**63 - 1]]
+    assert sample_outputs(ends, [1, 2], 1) == [[-(2**63), 2**63 - 1]]
 
 
 def test_outputs_without_a_distance_are_not_compared():
     for metric, x, y in ((ABSOLUTE, "1", "2"), ("L1Distance", 3, 4), (SYMMETRIC, "ab", "a"), (ABSOLUTE, None, 1)):
         with pytest.raises(UndefinedDistanceError):
-            exceeds(metric, x, y, 0)
-    assert exceeds(ABSOLUTE, 10**400, 0, 10**399)
-    assert not exceeds(ABSOLUTE, 10**400, 0, math.inf)
+            exceeds_distance(metric, x, y, 0)
+    assert exceeds_distance(ABSOLUTE, 10**400, 0, 10**399)
+    assert not exceeds_distance(ABSOLUTE, 10**400, 0, math.inf)
 
 
 def test_an_address_in_memory_is_no_output():
@@ -190,7 +190,7 @@ def test_an_address_in_memory_is_no_output():
 
     made = Adapter(Vector(Atom("int", 0, 9)), SYMMETRIC, lambda data: Opaque(), lambda d: d)
     with pytest.raises(TypeError, match="cannot be compared"):
-        sample(made, [], 3)
+        sample_outputs(made, [], 3)
 
 
 @pytest.mark.parametrize(

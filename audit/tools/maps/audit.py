@@ -14,11 +14,11 @@ from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Raised
 from epsaudit.results.result import AuditResult
 from epsaudit.running.functions import vectorized
-from epsaudit.tools.maps.constant import TRAINING_RUNS, ConstantOutput, refute_constant, share_of_commonest
-from epsaudit.tools.maps.metrics import UndefinedDistanceError, exceeds
+from epsaudit.tools.maps.constant import CONSTANT_TRAINING_RUNS, ConstantOutput, refute_constant, share_of_commonest
+from epsaudit.tools.maps.metrics import UndefinedDistanceError, exceeds_distance
 from epsaudit.tools.maps.process import Stage, Subject, sampler
 from epsaudit.tools.maps.result import MapAudit
-from epsaudit.tools.maps.search import Failure, Finding
+from epsaudit.tools.maps.search import Failure, MapFinding
 from epsaudit.tools.maps.strassen import SCREENING_RUNS, ImpossibleCoupling, refute_coupling
 
 COUPLED_PAIRS = 48
@@ -78,7 +78,7 @@ def _audit_object(
     about = asked.ask("about")
     limit = {} if seconds == math.inf else {"seconds": SEARCHING * seconds}
     found, tried, is_random, notes = asked.ask("search", pairs=pairs, seed=seed, **limit)
-    findings = tuple(Finding(*one) for _, one in sorted(found.items()))
+    findings = tuple(MapFinding(*one) for _, one in sorted(found.items()))
     result = {
         "name": name,
         "input_metric": about["input_metric"],
@@ -101,7 +101,7 @@ def _audit_object(
             coupling = _test_coupling(asked, about["output_metric"], number, trials, confidence, seed, seconds)
             return MapAudit(**result, coupling=coupling)
         trials = int(max(min(trials, calls / len(MEASURED_DISTANCES)), 2_000))
-        measured = tuple(_measure(asked, name, trials, confidence, seed, seconds))
+        measured = tuple(_measure_outputs(asked, name, trials, confidence, seed, seconds))
         constant = tuple(one for one in measured if isinstance(one, ConstantOutput))
         audits = tuple(one for one in measured if not isinstance(one, ConstantOutput))
         return MapAudit(**result, constant=constant, measured=audits)
@@ -121,7 +121,7 @@ def _test_coupling(
 
     def is_farther(one: Any, other: Any, allowed: Any) -> bool:
         try:
-            return exceeds(metric, one, other, allowed)
+            return exceeds_distance(metric, one, other, allowed)
         except UndefinedDistanceError:
             return False
 
@@ -135,7 +135,7 @@ def _pairs(asked: Subject, distance: int, number: int, seed: int, seconds: float
     return found
 
 
-def _measure(
+def _measure_outputs(
     asked: Subject, name: str, trials: int, confidence: float, seed: int, seconds: float
 ) -> Iterator[AuditResult | ConstantOutput]:
     """Audit a measurement at each distance, with the loss that its map states there as the claim.
@@ -155,7 +155,7 @@ def _measure(
         if (claim := _claim_of(asked.ask("statement", distance=distance))) is None:
             continue
 
-        shares = [max(share_of_commonest(sample(data, TRAINING_RUNS)) for data in pair) for pair in pairs]
+        shares = [max(share_of_commonest(sample(data, CONSTANT_TRAINING_RUNS)) for data in pair) for pair in pairs]
         constant = [pair for pair, share in zip(pairs, shares, strict=True) if share == 1.0]
         # the audit of the core stops if a dataset has one output in all of a few runs
         limit = next((one for one in (0.5, 0.75, 0.99) if min(shares) <= one), 0.0)

@@ -36,7 +36,7 @@ CHOICE = 4
 """[chosen] Number of pairs that are drawn for each one that is wanted, if time is limited, so that all sizes occur."""
 COST_RUNS = 40
 """Number of calls that show how long one takes."""
-EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+PROFILE_EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Values of epsilon at which a privacy profile is read."""
 
 
@@ -114,7 +114,7 @@ def draw_pairs(
     return [found[by_size[at]] for at in sorted(chosen)]
 
 
-def sample(subject: Adapter, data: Any, number: int) -> list[Any]:
+def sample_outputs(subject: Adapter, data: Any, number: int) -> list[Any]:
     """Return the outputs of independent calls, in which an exception is a `Failure`.
 
     Raises `TypeError` for objects that are described by their address in memory, because an address is no output.
@@ -140,11 +140,11 @@ def read_losses(measurement: Any, d_in: Any) -> dict[str, Any]:
         return {"epsilon": float(measurement.map(d_in))}
     if measure.startswith("SmoothedMaxDivergence"):
         profile = measurement.map(d_in)
-        return {"points": [(epsilon, float(profile.delta(epsilon))) for epsilon in EPSILONS]}
+        return {"points": [(epsilon, float(profile.delta(epsilon))) for epsilon in PROFILE_EPSILONS]}
     return stated.read_statement((measurement, d_in))
 
 
-def answer(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
+def answer_request(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
     """Return the answer to one request."""
     what = request["what"]
     if what == "search":
@@ -158,10 +158,10 @@ def answer(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
             return []
     if what == "cost":
         x, started = draw_member(subject.domain, random.Random(request["seed"])), time.process_time()
-        sample(subject, x, COST_RUNS)
+        sample_outputs(subject, x, COST_RUNS)
         return (time.process_time() - started) / COST_RUNS
     if what == "sample":
-        return sample(subject, from_wire(request["data"]), request["number"])
+        return sample_outputs(subject, from_wire(request["data"]), request["number"])
     if what in ("map", "statement"):
         d_in = distance_of(subject.input_metric, request["distance"])
         if what == "map":
@@ -205,8 +205,8 @@ class Made:
             return 0
         if request["what"] == "remade":
             number, data = request["number"] if self._make is not None else 0, from_wire(request["data"])
-            return [sample(read_subject(read_frames(self._make())), data, 1)[0] for _ in range(number)]  # type: ignore[misc]
-        return answer(self._subject, self._original, request)
+            return [sample_outputs(read_subject(read_frames(self._make())), data, 1)[0] for _ in range(number)]  # type: ignore[misc]
+        return answer_request(self._subject, self._original, request)
 
 
 class MadePipeline:
@@ -238,8 +238,8 @@ class MadePipeline:
             if self._make is None:
                 return []
             made = (MadePipeline(self._make()) for _ in range(request["number"]))
-            return [sample(one._whole, from_wire(request["data"]), 1)[0] for one in made]
-        return answer(self._whole, self, request)
+            return [sample_outputs(one._whole, from_wire(request["data"]), 1)[0] for one in made]
+        return answer_request(self._whole, self, request)
 
 
 def read_made(original: Any, make: Callable[[], Any] | None = None) -> Made | MadePipeline:
@@ -251,9 +251,9 @@ class Constructors:
     """All constructors of OpenDP: requests build their objects and choose the one that answers further requests."""
 
     def __init__(self) -> None:
-        from epsaudit.tools.maps.opendp_constructors import Library
+        from epsaudit.tools.maps.opendp_constructors import ConstructorLibrary
 
-        self._library, self._built = Library(), {}  # type: Library, dict[str, Any]
+        self._library, self._built = ConstructorLibrary(), {}  # type: ConstructorLibrary, dict[str, Any]
         self._chosen: Any = None
 
     def __call__(self, request: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from epsaudit.text import lower, percent
 from epsaudit.tools.maps.process import Subject
 from epsaudit.tools.maps.search import key_of
 
-TRAINING_RUNS = 24
+CONSTANT_TRAINING_RUNS = 24
 """Number of runs on each dataset that show whether the output varies."""
 REMADE = 48
 """Number of objects that are made anew. Remembered randomised response at epsilon 1 agrees with probability 3e-7."""
@@ -59,14 +59,14 @@ def refute_constant(
 ) -> ConstantOutput | None:
     """Return a disproof of a claim by an output that never varies on one dataset of a pair, or None.
 
-    The output and the pair are chosen on `TRAINING_RUNS`. ``runs`` fresh runs on each dataset then give two
+    The output and the pair are chosen on `CONSTANT_TRAINING_RUNS`. ``runs`` fresh runs on each dataset then give two
     Clopper-Pearson limits, which hold together at the confidence.
     """
     for one, other in pairs:
         for x, y in ((one, other), (other, one)):
-            expected = asked.ask("sample", data=x, number=TRAINING_RUNS)
+            expected = asked.ask("sample", data=x, number=CONSTANT_TRAINING_RUNS)
             name = key_of(expected[0])
-            beside = asked.ask("sample", data=y, number=TRAINING_RUNS)
+            beside = asked.ask("sample", data=y, number=CONSTANT_TRAINING_RUNS)
             if share_of_commonest(expected) < 1.0 or name in map(key_of, beside):
                 continue
             anew = asked.ask("remade", data=x, number=REMADE)

@@ -11,7 +11,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any, NamedTuple, Union
 
-from epsaudit.tools.maps.metrics import identity
+from epsaudit.tools.maps.metrics import record_identity
 
 MAX_DRAWN_SIZE = 7
 """Largest number of records of most drawn members. Small members break most code, and are simple to read."""
@@ -159,7 +159,7 @@ def _is_record(domain: Frame, value: Any) -> bool:
 
 def group_lengths(records: list[Any], by: tuple[str, ...]) -> Counter[Any]:
     """Return the number of records in each group; the groups are named by stand-ins for the values of their columns."""
-    return Counter(tuple(identity(one[name]) for name in by) for one in records)
+    return Counter(tuple(record_identity(one[name]) for name in by) for one in records)
 
 
 def _fits(domain: Frame, records: list[Any]) -> bool:

@@ -195,7 +195,7 @@ def _without(found: dict[Any, Any], name: Any) -> dict[Any, Any]:
     return {at: one for at, one in found.items() if at != name}
 
 
-def cells(domain: Domain, records: Any) -> list[tuple[str, Atom, Any]]:
+def frame_cells(domain: Domain, records: Any) -> list[tuple[str, Atom, Any]]:
     """Return the values in a list or data frame, each with its column and its domain; empty for other members."""
     if isinstance(domain, Vector):
         return [("", domain.atom, one) for one in records]
@@ -206,7 +206,7 @@ def cells(domain: Domain, records: Any) -> list[tuple[str, Atom, Any]]:
 
 def simpler(x: Any, y: Any, domain: Domain) -> Iterator[tuple[Any, Any]]:
     """Yield pairs in which one value is replaced, in both lists and in one column, by a simpler one."""
-    known = {(name, repr(one)): (atom, one) for name, atom, one in cells(domain, x) + cells(domain, y)}
+    known = {(name, repr(one)): (atom, one) for name, atom, one in frame_cells(domain, x) + frame_cells(domain, y)}
     for (column, said), (atom, old) in known.items():
         for new in special_values(atom)[:4]:
             if repr(new) == said:

@@ -18,7 +18,7 @@ from epsaudit.tools.maps.audit import audit_subject
 from epsaudit.tools.maps.process import ServedSubject
 from epsaudit.tools.maps.result import MapAudit
 
-Progress = Callable[[int, int, str], None]
+ConstructorProgress = Callable[[int, int, str], None]
 """A function of the number of finished constructors, the number of all, and the name of the next one."""
 MOST_OBJECTS = 1_000
 """[chosen] The error probability is divided by this number, which is larger than that of objects that can be built, so
@@ -56,7 +56,7 @@ def audit_constructors(
     confidence: float = 1.0 - 1e-6,
     seed: int | None = None,
     checkpoint: Path | None = None,
-    progress: Progress | None = None,
+    progress: ConstructorProgress | None = None,
 ) -> Iterator[ConstructorAudit]:
     """Audit every constructor of the OpenDP in an environment.
 

@@ -22,41 +22,42 @@ class UndefinedDistanceError(Exception):
     """Two values for which a metric defines no distance, such as vectors of unequal length under L1."""
 
 
-def key(value: Any) -> Any:
+def equality_key(value: Any) -> Any:
     """Return a hashable stand-in for a value; equal values have equal stand-ins.
 
     0.0 and -0.0 are equal, and NaN equals NaN, so that no distance comes from the signs of zeros.
     """
     if isinstance(value, (list, tuple)):
-        return tuple(map(key, value))
+        return tuple(map(equality_key, value))
     if isinstance(value, dict):
-        return frozenset((key(name), key(part)) for name, part in value.items())
+        return frozenset((equality_key(name), equality_key(part)) for name, part in value.items())
     if isinstance(value, float):
         return "nan" if value != value else value + 0.0
     return (type(value).__name__, value) if isinstance(value, bool) else value
 
 
-def identity(value: Any) -> Any:
+def record_identity(value: Any) -> Any:
     """Return a hashable stand-in for a record; equal stand-ins belong to records that no program can tell apart.
 
-    Unlike `key`, this function distinguishes 0.0 from -0.0 and True from 1, so that no distance of inputs is too small.
+    Unlike `equality_key`, this function distinguishes 0.0 from -0.0 and True from 1, so that no distance of inputs is
+    too small.
     """
     if isinstance(value, (list, tuple)):
-        return (type(value).__name__, *map(identity, value))
+        return (type(value).__name__, *map(record_identity, value))
     if isinstance(value, dict):
-        return ("dict", frozenset((identity(name), identity(part)) for name, part in value.items()))
+        return ("dict", frozenset((record_identity(name), record_identity(part)) for name, part in value.items()))
     return (type(value).__name__, repr(value) if isinstance(value, float) else value)
 
 
 def symmetric(x: list[Any], y: list[Any]) -> int:
     """Return how many records must be added or removed to make the multisets equal."""
-    first, second = Counter(map(key, x)), Counter(map(key, y))
+    first, second = Counter(map(equality_key, x)), Counter(map(equality_key, y))
     return sum(((first - second) + (second - first)).values())
 
 
 def insert_delete(x: list[Any], y: list[Any]) -> int:
     """Return how many records must be inserted or deleted to make the lists equal, order included."""
-    first, second = list(map(key, x)), list(map(key, y))
+    first, second = list(map(equality_key, x)), list(map(equality_key, y))
     for _ in range(2):  # equal records at the beginning, and then at the end, belong to a longest common subsequence
         common = 0
         while common < min(len(first), len(second)) and first[common] == second[common]:
@@ -81,17 +82,17 @@ def hamming(x: list[Any], y: list[Any]) -> int:
     """Return at how many positions two lists differ."""
     if len(x) != len(y):
         raise UndefinedDistanceError("lists of unequal length have no Hamming distance")
-    return sum(key(one) != key(other) for one, other in zip(x, y))  # noqa: B905  # Python 3.8 has no strict=
+    return sum(equality_key(one) != equality_key(other) for one, other in zip(x, y))  # noqa: B905  # Python 3.8 has no strict=
 
 
 def discrete(x: Any, y: Any) -> int:
     """Return 0 for equal values and 1 for others."""
-    return int(key(x) != key(y))
+    return int(equality_key(x) != equality_key(y))
 
 
 def absolute(x: Any, y: Any) -> Exact:
     """Return the exact distance of two numbers; infinite for NaN and for infinite numbers that differ."""
-    if key(x) == key(y):
+    if equality_key(x) == equality_key(y):
         return 0
     if any(isinstance(one, float) and not math.isfinite(one) for one in (x, y)):
         return math.inf
@@ -132,7 +133,7 @@ def persons(x: list[Any], y: list[Any], column: str, are_inputs: bool = False) -
     then; neither does it say whether the order of a person's records matters, so that it matters in inputs.
     """
     held: list[dict[Any, list[Any]]] = [{}, {}]
-    stand_in = identity if are_inputs else key
+    stand_in = record_identity if are_inputs else equality_key
     for records, found in zip((x, y), held):  # noqa: B905  # Python 3.8 has no strict=
         for one in records:
             found.setdefault(stand_in(one[column]), []).append(stand_in(one))
@@ -145,7 +146,7 @@ def persons(x: list[Any], y: list[Any], column: str, are_inputs: bool = False) -
 
 def exchanged_persons(x: list[Any], y: list[Any], column: str, are_inputs: bool = False) -> Distance:
     """Return how many persons must be exchanged for others; see `persons`."""
-    if len({key(one[column]) for one in x}) != len({key(one[column]) for one in y}):
+    if len({equality_key(one[column]) for one in x}) != len({equality_key(one[column]) for one in y}):
         raise UndefinedDistanceError("datasets with unequal numbers of persons have no distance under ChangeOneId")
     found = persons(x, y, column, are_inputs)
     return found if found == math.inf else found // 2
@@ -182,8 +183,8 @@ METRICS = (
     "DiscreteDistance",
     "AbsoluteDistance",
 )
-"""Metrics by the beginning of their names. Outputs under L2 are compared by squares; see `exceeds`. 'FrameDistance'
-states distances under another metric within groups; see `group_distances`."""
+"""Metrics by the beginning of their names. Outputs under L2 are compared by squares; see `exceeds_distance`.
+'FrameDistance' states distances under another metric within groups; see `group_distances`."""
 TRIPLES = ("L01InfDistance", "L02InfDistance", "PartitionDistance")
 """Metrics with three numbers: of components that differ, of their distance, and of the largest distance."""
 
@@ -244,7 +245,7 @@ def group_distances(
         groups: dict[Any, tuple[list[Any], list[Any]]] = {}
         for side, records in enumerate((x, y)):
             for one in records:
-                groups.setdefault(tuple(identity(one[name]) for name in by), ([], []))[side].append(one)
+                groups.setdefault(tuple(record_identity(one[name]) for name in by), ([], []))[side].append(one)
         distances = [measure(inner, *both) for both in groups.values()]
         found.append((by, max(distances, default=0), sum(one != 0 for one in distances) if by else None))
     return tuple(found)
@@ -278,7 +279,7 @@ def input_distance(metric: str, x: Any, y: Any, groupings: Any = ((),)) -> Dista
     name = name_of(metric)
     try:
         if name in DATASET_METRICS:
-            return distance(metric, list(map(identity, x)), list(map(identity, y)))
+            return distance(metric, list(map(record_identity, x)), list(map(record_identity, y)))
         if name in PERSON_METRICS:
             column = person_column(metric)
             if any(one[column] is None for one in x + y):
@@ -288,13 +289,13 @@ def input_distance(metric: str, x: Any, y: Any, groupings: Any = ((),)) -> Dista
             found = group_distances(metric, x, y, groupings, input_distance)
             return math.inf if any(one[1] == math.inf for one in found) else found
         if name == "DiscreteDistance":
-            return int(identity(x) != identity(y))
+            return int(record_identity(x) != record_identity(y))
         if isinstance(x, dict) and any(one.get(at, 1) in (0, []) for one in (x, y) for at in x.keys() ^ y.keys()):
             return math.inf
         if "monotonic" in metric and not _is_one_sided(x, y):
             return math.inf
         if inner_of(metric) and isinstance(x, dict):
-            x, y = ({at: list(map(identity, part)) for at, part in one.items()} for one in (x, y))
+            x, y = ({at: list(map(record_identity, part)) for at, part in one.items()} for one in (x, y))
         return distance(metric, x, y)
     except UndefinedDistanceError:
         return math.inf
@@ -329,7 +330,7 @@ def distance_beside(metric: str, x: Any, y: Any, allowed: Any) -> Distance:
     return group_distances(metric, x, y, [by for by, _, _ in allowed])
 
 
-def compared(found: Any, allowed: Any) -> list[tuple[Any, Any]]:
+def numbers_to_compare(found: Any, allowed: Any) -> list[tuple[Any, Any]]:
     """Return the numbers of a distance, each with the number that is allowed; what is not limited is left out."""
     if not isinstance(found, tuple):
         return [(found, allowed)]
@@ -339,14 +340,14 @@ def compared(found: Any, allowed: Any) -> list[tuple[Any, Any]]:
     return [(one, most) for one, most in parts if one is not None and most is not None]
 
 
-def exceeds(metric: str, x: Any, y: Any, allowed: Any) -> bool:
+def exceeds_distance(metric: str, x: Any, y: Any, allowed: Any) -> bool:
     """Return whether the exact distance of two values is larger than ``allowed``, a number or a tuple of numbers."""
     if name_of(metric) == "L2Distance":
         distance(metric, x, y)  # raises an exception if there is none
         return _is_more(squared(differences(x, y, inner_of(metric))), _squared(allowed))
     if name_of(metric) == "L02InfDistance":
         raise UndefinedDistanceError("outputs are not compared under L02InfDistance")
-    return any(_is_more(*two) for two in compared(distance_beside(metric, x, y, allowed), allowed))
+    return any(_is_more(*two) for two in numbers_to_compare(distance_beside(metric, x, y, allowed), allowed))
 
 
 def _squared(allowed: Any) -> Any:

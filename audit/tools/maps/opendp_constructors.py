@@ -21,7 +21,7 @@ from typing import Any, Iterator  # noqa: UP035  # Python 3.8 may run this
 
 from epsaudit.tools.maps.domains import Atom, Vector
 
-MAX_TRIES = 4_000
+MAX_ARGUMENT_COMBINATIONS = 4_000
 """Number of combinations of arguments that are tried for each constructor."""
 MAX_BUILT = {"t": 12, "m": 6, "c": 6}
 """Number of objects that are kept for each constructor of transformations, measurements and combinators. Audits of
@@ -151,7 +151,7 @@ class Evaluated:
         return self._function(self._measurement(data))
 
 
-class Lines:
+class ScriptLines:
     """A transformation of a text whose lines are the records, with lists of lines as its inputs."""
 
     input_domain = Vector(Atom("str", categories=("1,2", "1,a", "0,b", "3", "", "4,5,6", '"1,2",7')))
@@ -166,7 +166,7 @@ class Lines:
         return self._transformation("".join(f"{line}\n" for line in lines))
 
 
-class Library:
+class ConstructorLibrary:
     """OpenDP with its features enabled, and the arguments that constructors are tried with."""
 
     def __init__(self) -> None:
@@ -229,12 +229,17 @@ class Library:
         groups: dict[Any, dict[Any, tuple[str, Any, Any]]] = {}
         for text in CHAINS.get(name, ()):
             try:
-                known_names = {"dp": self.dp, "pl": sys.modules.get("polars"), "Evaluated": Evaluated, "Lines": Lines}
+                known_names = {
+                    "dp": self.dp,
+                    "pl": sys.modules.get("polars"),
+                    "Evaluated": Evaluated,
+                    "Lines": ScriptLines,
+                }
                 maker = functools.partial(eval, text, known_names)  # the texts of this table
                 groups.setdefault(text, {})[text] = text, maker(), maker
             except Exception:  # what this version does not know
                 continue
-        for labels, values in itertools.islice(self._combinations(make, seed), MAX_TRIES):
+        for labels, values in itertools.islice(self._combinations(make, seed), MAX_ARGUMENT_COMBINATIONS):
             try:
                 built = make(**values)
                 about = str(built.input_domain), labels.get("bounds"), labels.get("size"), labels.get("categories")
@@ -281,7 +286,11 @@ class Library:
                 return
             choices.append(known)
         number = math.prod(map(len, choices))
-        places = range(number) if number <= MAX_TRIES else [rng.randrange(number) for _ in range(2 * MAX_TRIES)]
+        places = (
+            range(number)
+            if number <= MAX_ARGUMENT_COMBINATIONS
+            else [rng.randrange(number) for _ in range(2 * MAX_ARGUMENT_COMBINATIONS)]
+        )
         for place in rng.sample(list(dict.fromkeys(places)), len(set(places))):
             chosen: list[tuple[str, str, Any]] = []
             for values in choices:

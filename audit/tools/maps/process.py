@@ -36,7 +36,7 @@ FASTER = {"RUST_BACKTRACE": "0", "RUST_LIB_BACKTRACE": "0"}
 
 
 class Subject(Protocol):
-    """An object of a library that answers requests; see `epsaudit.tools.maps.child.answer`."""
+    """An object of a library that answers requests; see `epsaudit.tools.maps.child.answer_request`."""
 
     def ask(self, what: str, **request: Any) -> Any:
         """Return the answer; raise `AuditError` if the object or its process cannot give one."""

@@ -10,7 +10,7 @@ from epsaudit.errors import clipped
 from epsaudit.results.result import AuditResult
 from epsaudit.text import percent
 from epsaudit.tools.maps.constant import ConstantOutput
-from epsaudit.tools.maps.search import Finding
+from epsaudit.tools.maps.search import MapFinding
 from epsaudit.tools.maps.strassen import ImpossibleCoupling
 
 MAX_SHOWN = 200
@@ -28,7 +28,7 @@ class MapAudit:
     """Metric of the outputs; empty for a measurement."""
     pairs: int
     """Number of pairs of neighbours that were compared."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[MapFinding, ...] = ()
     """Disproofs, which need no statistics, and inconsistent statements."""
     is_random: bool = False
     """Whether equal inputs gave different outputs. Then the map is about a coupling."""
@@ -144,7 +144,7 @@ class MapAudit:
         return "\n".join(lines) + "\n"
 
 
-def _facts(finding: Finding) -> list[tuple[str, Any]]:
+def _facts(finding: MapFinding) -> list[tuple[str, Any]]:
     """Return the labelled values of a finding."""
     if finding.kind in ("map", "decrease"):
         return []

@@ -22,16 +22,16 @@ from epsaudit.tools.maps.domains import (
     single_above,
     special_values,
 )
-from epsaudit.tools.maps.edits import MAX_EDITS, cells, draw_neighbour, pieces, simpler
+from epsaudit.tools.maps.edits import MAX_EDITS, draw_neighbour, frame_cells, pieces, simpler
 from epsaudit.tools.maps.metrics import (
     UndefinedDistanceError,
-    compared,
     distance_beside,
     distance_of,
-    exceeds,
+    equality_key,
+    exceeds_distance,
     input_distance,
-    key,
     name_of,
+    numbers_to_compare,
 )
 from epsaudit.tools.maps.subject import Adapter
 
@@ -44,7 +44,7 @@ SHRINKING_SECONDS = 10.0
 """Largest processor time of the search for a smaller pair."""
 
 
-class Finding(NamedTuple):
+class MapFinding(NamedTuple):
     """A disproof of what a library states, or an inconsistent statement.
 
     ``kind`` is 'distance' (outputs are farther apart than the map allows), 'domain' (an output is not in the output
@@ -66,7 +66,7 @@ class Finding(NamedTuple):
 class Searched(NamedTuple):
     """What a search saw: findings by kind, neighbours compared, and whether some input gave different outputs."""
 
-    findings: dict[str, Finding]
+    findings: dict[str, MapFinding]
     pairs: int
     is_random: bool
     notes: tuple[str, ...]
@@ -110,7 +110,7 @@ def search(
 ) -> Searched:
     """Try pairs of neighbours, and return what they disprove, each kind with the smallest pair that was found."""
     rng, subject = random.Random(seed), subject._replace(map=CachedMap(subject.map, subject.input_metric))
-    findings: dict[str, Finding] = {}
+    findings: dict[str, MapFinding] = {}
     notes: dict[str, None] = {}
     found = check_map(subject)
     if found is not None:
@@ -139,7 +139,7 @@ def search(
         if not is_random and tried % 8 == 1 and not isinstance(outputs[0], Failure):
             is_random = key_of(run_on(subject, x)) != key_of(outputs[0])
         try:
-            made = _judge(subject, x, y, outputs)
+            made = _judge_outputs(subject, x, y, outputs)
         except UndefinedDistanceError as error:
             notes[str(error)] = None
             continue
@@ -155,7 +155,9 @@ def search(
             is_random = True
             continue
         findings[made.kind] = made
-    smallest = {kind: one if kind in ("map", "decrease") else shrink(subject, one) for kind, one in findings.items()}
+    smallest = {
+        kind: one if kind in ("map", "decrease") else shrink_pair(subject, one) for kind, one in findings.items()
+    }
     return Searched(smallest, tried, is_random, tuple(notes))
 
 
@@ -184,7 +186,7 @@ def key_of(output: Any) -> Any:
     if isinstance(output, Failure):
         return ("raised", output.said)
     try:
-        made = key(output)
+        made = equality_key(output)
         hash(made)
         return made
     except TypeError:
@@ -273,7 +275,7 @@ class CachedMap:
         return tuple(map(type, d_in)) if isinstance(d_in, tuple) else type(d_in)
 
 
-def _judge(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> Finding | None:
+def _judge_outputs(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> MapFinding | None:
     """Return what a pair disproves, or None."""
     d_in = distance_of_inputs(subject, x, y)
     if d_in == math.inf:
@@ -285,7 +287,7 @@ def _judge(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> Findin
             return None  # the exception of a measurement is an output, which its audit compares
         said = outputs[raised.index(True)].said
         sentence = f"it raises on one of two neighbours that are both in its domain ({said})"
-        return Finding("exception", sentence, x, y, outputs, None, None, 1.0)
+        return MapFinding("exception", sentence, x, y, outputs, None, None, 1.0)
     if subject.member is not None:
         for data, output in zip((x, y), outputs):  # noqa: B905  # Python 3.8 has no strict=
             try:
@@ -293,20 +295,20 @@ def _judge(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> Findin
             except Exception:  # a library that cannot tell
                 inside = True
             if not inside:
-                return Finding(
+                return MapFinding(
                     "domain", "an output is not in the output domain", data, data, (output, output), None, None, 1.0
                 )
     if not subject.output_metric:
         return None
     allowed = _allowed(subject, d_in)
-    if allowed is None or not exceeds(subject.output_metric, outputs[0], outputs[1], allowed):
+    if allowed is None or not exceeds_distance(subject.output_metric, outputs[0], outputs[1], allowed):
         return None
     found = distance_beside(subject.output_metric, outputs[0], outputs[1], allowed)
     sentence = (
         f"outputs are at distance {_number(found)} where the map allows {_number(allowed)} for inputs at distance "
         f"{_number(d_in)}"
     )
-    return Finding("distance", sentence, x, y, outputs, found, allowed, _ratio(found, allowed))
+    return MapFinding("distance", sentence, x, y, outputs, found, allowed, _ratio(found, allowed))
 
 
 def _allowed(subject: Adapter, d_in: Any) -> Any:
@@ -322,7 +324,8 @@ def _allowed(subject: Adapter, d_in: Any) -> Any:
 def _ratio(found: Any, allowed: Any) -> float:
     """Return how many times a distance exceeds what is allowed."""
     return max(
-        math.inf if not most > 0 or one == math.inf else float(one / most) for one, most in compared(found, allowed)
+        math.inf if not most > 0 or one == math.inf else float(one / most)
+        for one, most in numbers_to_compare(found, allowed)
     )
 
 
@@ -342,7 +345,7 @@ def _grouping(stated: Any) -> str:
     return f"by {', '.join(by)}: {said[0]} in a group, {said[1]} groups" if by else said[0]
 
 
-def shrink(subject: Adapter, finding: Finding) -> Finding:
+def shrink_pair(subject: Adapter, finding: MapFinding) -> MapFinding:
     """Return the same kind of finding for the smallest pair that greedy removal and simplification reach."""
     ends = Deadline(SHRINKING_SECONDS)
     places = functools.lru_cache(maxsize=None)(_places)
@@ -352,7 +355,7 @@ def shrink(subject: Adapter, finding: Finding) -> Finding:
         """Return the number of records, how complicated their values are, and the length of their text."""
         parts = [one for part in (x, y) for one in ([part, *part.values()] if isinstance(part, dict) else [part])]
         records = [one for part in parts for one in (part if isinstance(part, list) else [part])]
-        values = [(places(atom), repr(one)) for part in (x, y) for _, atom, one in cells(subject.domain, part)]
+        values = [(places(atom), repr(one)) for part in (x, y) for _, atom, one in frame_cells(subject.domain, part)]
         return len(records), sum(known.get(said, len(known)) for known, said in values), len(repr((x, y)))
 
     while improved:
@@ -367,7 +370,7 @@ def shrink(subject: Adapter, finding: Finding) -> Finding:
                 continue
             outputs = run_on(subject, x), run_on(subject, y)
             try:
-                made = _judge(subject, x, y, outputs)
+                made = _judge_outputs(subject, x, y, outputs)
             except UndefinedDistanceError:
                 continue
             is_same = made is not None and made.kind == best.kind and size_of(made.x, made.y) < size_of(best.x, best.y)
@@ -383,9 +386,9 @@ def _places(atom: Any) -> dict[str, int]:
     return {repr(one): place for place, one in reversed(list(enumerate(special_values(atom))))}
 
 
-def check_map(subject: Adapter) -> Finding | None:
+def check_map(subject: Adapter) -> MapFinding | None:
     """Return a finding if the map has values below 0 or NaN, or decreases, at the distances from 0 to `MAX_EDITS`."""
-    decrease: Finding | None = None
+    decrease: MapFinding | None = None
     known: list[tuple[int, Any]] = []
     for d_in in range(MAX_EDITS + 1):
         try:
@@ -395,12 +398,12 @@ def check_map(subject: Adapter) -> Finding | None:
             continue
         parts = value if isinstance(value, tuple) else (value,)
         if any(isinstance(one, (int, float)) and not one >= 0 for one in parts):
-            return Finding("map", f"the map is {value!r} at distance {d_in}", d_in, d_in, (), None, value, 1.0)
+            return MapFinding("map", f"the map is {value!r} at distance {d_in}", d_in, d_in, (), None, value, 1.0)
         if known and all(isinstance(one, (int, float)) for one in parts):
             before = known[-1][1] if isinstance(known[-1][1], tuple) else (known[-1][1],)
             if any(now < earlier for now, earlier in zip(parts, before)):  # noqa: B905  # Python 3.8 has no strict=
                 earlier_d, earlier_value = known[-1]
                 said = f"the map decreases from {earlier_value!r} at distance {earlier_d} to {value!r} at {d_in}"
-                decrease = decrease or Finding("decrease", said, earlier_d, d_in, (), None, value, 1.0)
+                decrease = decrease or MapFinding("decrease", said, earlier_d, d_in, (), None, value, 1.0)
         known.append((d_in, value))
     return decrease

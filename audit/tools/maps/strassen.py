@@ -19,7 +19,7 @@ from epsaudit.tools.maps.search import key_of
 
 SCREENING_RUNS, SCREENED = 40, 4
 """Number of runs on each input of every pair, and number of pairs with the largest gaps that are trained on."""
-TRAINING_RUNS = 240
+COUPLING_TRAINING_RUNS = 240
 """Number of training runs on each input of these pairs. One half chooses a set, the other half the pair."""
 MAX_DISTINCT = 80
 """Largest number of distinct outputs of each input in the linear program; rarer outputs are left out."""
@@ -106,11 +106,11 @@ def refute_coupling(
     """
     ranked = [(0.0, x, y, allowed) for x, y, allowed in pairs]
     best: list[tuple[float, Any, Any, Any, _Set]] = []
-    for training_runs in (SCREENING_RUNS, TRAINING_RUNS):
+    for training_runs in (SCREENING_RUNS, COUPLING_TRAINING_RUNS):
         best = [
             one
             for _, x, y, allowed in ranked
-            for one in _candidates(
+            for one in _candidate_events(
                 sample, x, y, allowed, lambda one, other, most: not exceeds(one, other, most), training_runs
             )
         ]
@@ -119,14 +119,16 @@ def refute_coupling(
     if not best:
         return None
     _, x, y, allowed, chosen = best[0]
-    inside, near = _count(chosen, sample(x, runs), sample(y, runs), lambda one, other: not exceeds(one, other, allowed))
+    inside, near = _count_events(
+        chosen, sample(x, runs), sample(y, runs), lambda one, other: not exceeds(one, other, allowed)
+    )
     alpha = (1.0 - confidence) / 2.0
     if clopper_pearson_lower(inside, runs, alpha) <= clopper_pearson_upper(near, runs, alpha):
         return None
     return ImpossibleCoupling(x, y, chosen.outputs, allowed, inside, near, runs, confidence)
 
 
-def _candidates(
+def _candidate_events(
     sample: Sampler, x: Any, y: Any, allowed: Any, is_near: Callable[[Any, Any, Any], bool], runs: int
 ) -> Iterator[tuple[float, Any, Any, Any, _Set]]:
     """Yield a set for each direction of a pair, with its gap on those training runs that did not choose it."""
@@ -138,11 +140,11 @@ def _candidates(
     for first, second, outputs in ((x, y, drawn), (y, x, drawn[::-1])):
         chosen = choose_set(outputs[0][:half], outputs[1][:half], near)
         if chosen.outputs:
-            inside, beside = _count(chosen, outputs[0][half:], outputs[1][half:], near)
+            inside, beside = _count_events(chosen, outputs[0][half:], outputs[1][half:], near)
             yield (inside - beside) / half, first, second, allowed, chosen
 
 
-def _count(
+def _count_events(
     chosen: _Set, first: Sequence[Any], second: Sequence[Any], is_near: Callable[[Any, Any], bool]
 ) -> tuple[int, int]:
     """Return how many outputs of ``first`` are in the set, and how many of ``second`` are near to it."""
