@@ -3,9 +3,12 @@
 import itertools
 import math
 import random
+import sys
+import types
 
 import pytest
 
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.tools.cli import BAD_INPUT, SURPRISED
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.maps.accountants import audit_accountant, audit_accountants, judge
@@ -247,3 +250,77 @@ def test_dp_accounting_counts_half_the_loss_of_laplace_noise_if_a_record_is_repl
     accountant = ACCOUNTANTS["dp-accounting RDP, Laplace noise, replace-one"]()
     once = (Event("laplace", 1.0),)
     assert "loss" in {one.kind for one in judge(lambda parts, at: stated(accountant, parts, at), once, 1e-5)}
+
+
+class TrainingOfJaxPrivacy:
+    """A stand-in for an accountant of jax-privacy, which states the steps that its parameters describe.
+
+    It reads schedules as jax-privacy 2.0.0 does: the noise is set at some steps, and at some steps the batch size is
+    multiplied by a factor.
+    """
+
+    def __init__(self, config):
+        self.made = config
+
+    def compute_epsilon(self, updates, training):
+        noises, noise = dict(training["noise_multipliers"]), None
+        size, self.steps = training["batch_size"], []
+        for step in range(updates):
+            noise = noises.get(step, noise)
+            size *= (training["batch_size_scale_schedule"] or {}).get(step, 1.0)
+            self.steps.append((noise, size / training["num_samples"]))
+        self.delta, self.examples = training["delta"], training["examples_per_user"]
+        return 1.5
+
+
+@pytest.fixture
+def stood_in(monkeypatch):
+    """Return the accountants that are made by a stand-in for jax-privacy."""
+    made = []
+
+    def make(config):
+        made.append(TrainingOfJaxPrivacy(config))
+        return made[-1]
+
+    accounting = types.SimpleNamespace(
+        RdpAccountantConfig=lambda: "rdp",
+        PldAccountantConfig=lambda: "pld",
+        DpsgdTrainingAccountant=make,
+        DpsgdTrainingUserLevelAccountant=lambda config: make(f"users, {config}"),
+        DpParams=dict,
+    )
+    monkeypatch.setitem(sys.modules, "jax_privacy", types.SimpleNamespace(accounting=accounting))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [("jax-privacy RDP", "rdp"), ("jax-privacy PLD", "pld"), ("jax-privacy PLD, users", "users, pld")],
+)
+def test_events_are_the_steps_of_a_training_run_of_jax_privacy(stood_in, name, config):
+    accountant = ACCOUNTANTS[name]()
+    (training,) = stood_in
+    assert training.made == config
+    events = (
+        Event("subsampled", 2.0, 2, 0.5),
+        Event("subsampled", 2.0, 1, 0.01),
+        Event("gaussian", 0.8, 3),
+        Event("gaussian", 1.3),
+        Event("subsampled", 1.3, 2, 0.25),
+    )
+    expected = [(one.noise, one.rate) for one in events for _ in range(one.repeats)]
+    for parts in ([events], [events[:2], events[2:]]):
+        assert accountant.state(parts, 1e-5) == 1.5
+        assert [noise for noise, _ in training.steps] == [noise for noise, _ in expected]
+        assert [rate for _, rate in training.steps] == pytest.approx([rate for _, rate in expected])
+        assert (training.delta, training.examples) == (1e-5, 1)
+    assert accountant.state([(Event("gaussian", 1.0, 4),)], 1e-3) == 1.5
+    assert training.steps == [(1.0, 1.0)] * 4
+
+
+@pytest.mark.libraries
+@pytest.mark.parametrize("name", [one for one in ACCOUNTANTS if one.startswith("jax-privacy")])
+def test_jax_privacy_is_not_flagged(name):
+    (found,) = audit_accountants(str(ENVIRONMENTS["jax-privacy-2.0.0"].python()), sequences=3, seed=1, only=[name])
+    assert found.sequences == 3
+    assert found.findings == (), str(found)

@@ -76,6 +76,45 @@ def opacus(kind: str) -> Accountant:
     return Accountant(state, ("gaussian", "subsampled"))
 
 
+JAX_EXAMPLES = 1_000
+"""Number of examples of a training run of jax-privacy; all sampling rates of `events.RATES` are whole batch sizes."""
+
+
+def jax_privacy(kind: str) -> Accountant:
+    """Return an accountant of training by jax-privacy: 'rdp', 'pld', or 'users' for the accountant of users.
+
+    The events are the steps of one training run, in which the noise and the batch size change by a schedule. A user has
+    one example, because a record of an event is one example. A batch is a Poisson sample, and of rate 1 all examples.
+    """
+    from jax_privacy import accounting  # type: ignore[import-not-found,unused-ignore]
+
+    config = accounting.RdpAccountantConfig() if kind == "rdp" else accounting.PldAccountantConfig()
+    make = accounting.DpsgdTrainingUserLevelAccountant if kind == "users" else accounting.DpsgdTrainingAccountant
+    accountant = make(config)
+
+    def state(parts: Any, delta: float) -> float:
+        noises, first, last, scales, step = [], 0, 0, {}, 0
+        for one in (one for events in parts for one in events):
+            size = round(one.rate * JAX_EXAMPLES)
+            noises.append((step, one.noise))
+            if step == 0:
+                first = size
+            elif size != last:
+                scales[step] = size / last
+            last, step = size, step + one.repeats
+        training = accounting.DpParams(
+            noise_multipliers=noises,
+            num_samples=JAX_EXAMPLES,
+            delta=delta,
+            batch_size=first,
+            batch_size_scale_schedule=scales or None,
+            examples_per_user=1,
+        )
+        return float(accountant.compute_epsilon(step, training))
+
+    return Accountant(state, ("gaussian", "subsampled"))
+
+
 def opendp(kind: str) -> Accountant:
     """Return the composition of OpenDP, in 'pure' or 'zcdp'."""
     import opendp.prelude as dp  # type: ignore[import-not-found,unused-ignore]
@@ -164,14 +203,16 @@ ACCOUNTANTS: dict[str, Callable[[], Accountant]] = {
     "Opacus RDP": lambda: opacus("rdp"),
     "Opacus PRV": lambda: opacus("prv"),
     "Opacus GDP": lambda: opacus("gdp"),
+    "jax-privacy RDP": lambda: jax_privacy("rdp"),
+    "jax-privacy PLD": lambda: jax_privacy("pld"),
+    "jax-privacy PLD, users": lambda: jax_privacy("users"),
     "OpenDP pure DP": lambda: opendp("pure"),
     "OpenDP zCDP": lambda: opendp("zcdp"),
     "diffprivlib BudgetAccountant": diffprivlib,
     "smartnoise Odometer": lambda: smartnoise("equal"),
     "smartnoise OdometerHeterogeneous": lambda: smartnoise("different"),
 }
-"""Accountants by name. One whose library is not installed raises `ImportError`. jax-privacy states losses by
-dp-accounting."""
+"""Accountants by name. One whose library is not installed raises `ImportError`."""
 
 
 class Accountants:
