@@ -16,7 +16,7 @@ from epsaudit.results.result import AuditResult
 from epsaudit.running.functions import vectorized
 from epsaudit.tools.maps.constant import CONSTANT_TRAINING_RUNS, ConstantOutput, refute_constant, share_of_commonest
 from epsaudit.tools.maps.metrics import UndefinedDistanceError, exceeds_distance
-from epsaudit.tools.maps.process import Stage, Subject, sampler
+from epsaudit.tools.maps.process import PipelineStage, Subject, sampler
 from epsaudit.tools.maps.result import MapAudit
 from epsaudit.tools.maps.search import Failure, MapFinding
 from epsaudit.tools.maps.strassen import SCREENING_RUNS, ImpossibleCoupling, refute_coupling
@@ -51,7 +51,9 @@ def audit_subject(
     if not number:
         return _audit_object(asked, name, pairs, seconds, trials, confidence, seed)
     shared = pairs, seconds / (number + 1), trials, 1.0 - (1.0 - confidence) / (number + 1), seed
-    stages = tuple(_audit_object(Stage(asked, at), f"stage {at + 1} of {number}", *shared) for at in range(number))
+    stages = tuple(
+        _audit_object(PipelineStage(asked, at), f"stage {at + 1} of {number}", *shared) for at in range(number)
+    )
     joints = tuple(asked.ask("joints", seed=seed))
     if not joints:
         return replace(_audit_object(asked, name, *shared), stages=stages)

@@ -135,7 +135,7 @@ class ServedSubject:
                     pipe.close()
 
 
-class Stage:
+class PipelineStage:
     """One stage of a pipeline, which answers the requests about an object."""
 
     def __init__(self, pipeline: Subject, number: int) -> None:

@@ -25,7 +25,7 @@ MAX_PATHS = 4096
 """[time] Largest number of paths on one dataset; a path takes some 0.2 ms."""
 MAX_WORK = 100_000
 """[time] Largest number of draws and comparisons on all paths together; they take some seconds."""
-MAX_COMPARISONS = 2_000
+MAX_PATH_EVENTS = 2_000
 """[time] Largest number of comparisons on one path. A loop that ends with probability 1 has paths of every length."""
 LEAST_LOG_PROBABILITIES = math.log(1e-16), math.log(1e-12)
 """[measured] Paths of discrete draws that are less likely are not followed; their probability counts as delta. The
@@ -74,7 +74,7 @@ class PathRun(AlignmentRun):
 
     def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
         self._require_active()
-        if len(self.events) >= MAX_COMPARISONS:
+        if len(self.events) >= MAX_PATH_EVENTS:
             raise Parted("too many comparisons on one path")
         items = ordered(terms)
         weight = items[0][1]
