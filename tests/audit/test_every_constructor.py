@@ -71,6 +71,8 @@ def make_resize(input_domain, input_metric, size, constant, MO="SymmetricDistanc
 
 
 def make_crash(input_domain, input_metric):
+    if input_domain.atom.kind != "bool":
+        raise ValueError(input_domain)
     return Made(input_domain, input_metric, lambda data: os._exit(3), lambda d: d, "AbsoluteDistance")
 
 

@@ -145,7 +145,7 @@ def test_pairs_are_at_exactly_the_distance_that_is_wanted(metric):
     domain = frame(Margin(("place",), max_groups=3), Margin(("id",), max_length=3))
     made = Adapter(domain, metric, lambda data: data, lambda d: d)
     for wanted in (1, 2):
-        pairs = draw_pairs(made, wanted, 6, seed=1)
+        pairs = draw_pairs(made, wanted, 6, seed=1, seconds=0.1)
         assert len(pairs) == 6
         for x, y in pairs:
             found = distance_of_inputs(made, x, y)
