@@ -204,7 +204,7 @@ def test_a_measurement_of_frames_is_audited():
 
     for count, is_wrong in ((lambda data: len({one["id"] for one in data}), False), (lambda data: 3 * len(data), True)):
         made = Adapter(frame(Margin(("id",), max_length=3)), PERSON, noisy(count), lambda d: float(d))
-        assert audit_map(made, pairs=50, trials=3_000, seed=1).refuted == is_wrong
+        assert audit_map(made, pairs=50, trials=3_000, seconds=1.0, seed=1).refuted == is_wrong
 
 
 class Column:
