@@ -421,7 +421,7 @@ class PairBound:
         return self._explained(certain if certain is not None and better else sampled)
 
     def _verified(self, one: CertainBound) -> UpperBound:
-        """Return a certain bound, after sampled runs have followed enumerated paths."""
+        """Return a certain bound, or none if a sampled run does not follow an enumerated path."""
         try:
             for side in self.sides:
                 seeds = range(self.seed + 3_000_000, self.seed + 3_000_000 + SAMPLED_RUNS)
@@ -532,7 +532,7 @@ class PairBound:
         return bound_of(self.claim, plan.budget, self._least_left_out(plan.left_out))[0]
 
     def _least_left_out(self, share: float) -> float:
-        """Return what fresh runs would show to be left out if this share of them had no alignment."""
+        """Return the confidence limit that fresh runs would give if this share of them had no alignment."""
         return upper_mean(np.full(self.runs, share), self.alpha / 2.0)
 
     def _sampled(self, plan: BoundPlan, losses: Sequence[Sequence[float]]) -> UpperBound:

@@ -533,7 +533,7 @@ def noise_size(terms: Sequence[tuple[int, float]], draws: Sequence[Draw]) -> flo
 
 
 def centred(centre: Any) -> dict[str, Any]:
-    """Return the centre of a draw that has no law of noise as a parameter of its law."""
+    """Return the centre of a draw, which is a parameter of its law if the draw cannot be shifted."""
     return {} if type(centre) is float and centre == 0.0 else {"centre": released(centre)}
 
 
@@ -598,7 +598,8 @@ def runner(
 ) -> Runner:
     """Return a function that executes runs on one dataset, with the settings of `execute_alignment`.
 
-    A run that draws new numbers has its own seed also for the generators of the function; ``seed`` is that of others.
+    If a run draws new numbers, its own seed is also that of the generators of the function. For all other runs it is
+    ``seed``.
     """
     data = pickle.dumps(dataset, -1)
 

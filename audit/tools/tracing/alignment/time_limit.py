@@ -49,7 +49,7 @@ class TimeLimit:
         return call_within_the_limit
 
     def was_exceeded(self) -> bool:
-        """Return whether a process was ended by the alarm: it has written its stack."""
+        """Return whether the alarm ended a process. Such a process has written its stack before."""
         return bool(self._written())
 
     def _written(self) -> str:
