@@ -260,3 +260,26 @@ def test_the_fixture_fails_with_the_pair(pytester):
     result = pytester.runpytest("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*outputs are at distance 9 where the map allows 5*"])
+
+
+@pytest.mark.parametrize("output_metric", ["AbsoluteDistance", ""])
+def test_an_object_that_always_raises_is_reported(output_metric):
+    """A library without one of its optional packages is not audited, although nothing is refuted."""
+    numbers = Vector(Atom("int", 0, 9), 2)
+
+    def missing(data):
+        raise ImportError("the package is not installed")
+
+    def sometimes(data):
+        return missing(data) if sum(data) > 3 else 0
+
+    said = "Every call raised an exception, so that no output was compared. The first was ImportError: the package is"
+    for call, is_noted in ((missing, True), (sometimes, False)):
+        found = audit_map(
+            Adapter(numbers, "ChangeOneDistance", call, lambda d: 5.0 * d, output_metric),
+            pairs=50,
+            trials=1_000,
+            seed=1,
+        )
+        assert any(note.startswith(said) for note in found.notes) == is_noted
+        assert (said in str(found)) == is_noted

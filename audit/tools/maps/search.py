@@ -116,6 +116,8 @@ def search(
     if found is not None:
         findings[found.kind] = found
     is_random, tried, ends = False, 0, Deadline(seconds)
+    failure: Failure | None = None
+    has_output = False
     for _ in range(MAX_DRAWS_PER_PAIR * n_pairs):
         if tried >= n_pairs or ends.has_passed():
             break
@@ -136,6 +138,11 @@ def search(
         if progress is not None and tried % 100 == 0:
             progress(tried)
         outputs = run_on(subject, x), run_on(subject, y)
+        for output in outputs:
+            if isinstance(output, Failure):
+                failure = failure or output
+            else:
+                has_output = True
         if not is_random and tried % 8 == 1 and not isinstance(outputs[0], Failure):
             is_random = key_of(run_on(subject, x)) != key_of(outputs[0])
         try:
@@ -155,6 +162,8 @@ def search(
             is_random = True
             continue
         findings[made.kind] = made
+    if failure is not None and not has_output:
+        notes[f"Every call raised an exception, so that no output was compared. The first was {failure.said}"] = None
     smallest = {
         kind: one if kind in ("map", "decrease") else shrink_pair(subject, one) for kind, one in findings.items()
     }
