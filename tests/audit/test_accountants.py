@@ -319,8 +319,9 @@ def test_events_are_the_steps_of_a_training_run_of_jax_privacy(stood_in, name, c
 
 
 @pytest.mark.libraries
-@pytest.mark.parametrize("name", [one for one in ACCOUNTANTS if one.startswith("jax-privacy")])
-def test_jax_privacy_is_not_flagged(name):
-    (found,) = audit_accountants(str(ENVIRONMENTS["jax-privacy-2.0.0"].python()), sequences=3, seed=1, only=[name])
+def test_jax_privacy_is_not_flagged():
+    """Statements of its PLD accountants take minutes, and are not part of the test."""
+    environment = str(ENVIRONMENTS["jax-privacy-2.0.0"].python())
+    (found,) = audit_accountants(environment, sequences=3, seed=1, only=["jax-privacy RDP"])
     assert found.sequences == 3
     assert found.findings == (), str(found)
