@@ -79,9 +79,7 @@ def shared_names(sources):
 
 
 def test_a_name_stands_for_one_thing():
-    # maps and traces still have names of their own kind for events, findings, ...
-    left_out = {ROOT / "audit/tools/maps", ROOT / "audit/tools/tracing"}
-    paths = [path for path in sorted((ROOT / "audit").rglob("*.py")) if not left_out & {*path.parents}]
+    paths = sorted((ROOT / "audit").rglob("*.py"))
     assert shared_names({str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}) == {}
 
 

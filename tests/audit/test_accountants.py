@@ -11,8 +11,8 @@ import pytest
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.tools.cli import BAD_INPUT, SURPRISED
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.maps.accountants import audit_accountant, audit_accountants, judge
-from epsaudit.tools.maps.events import Event, draw_events, size_of, smaller_events
+from epsaudit.tools.maps.accountants import audit_accountant, audit_accountants, judge_statement
+from epsaudit.tools.maps.events import ReleaseEvent, draw_events, size_of, smaller_events
 from epsaudit.tools.maps.least_loss import least_epsilon
 from epsaudit.tools.maps.library_accountants import ACCOUNTANTS, Accountant, stated
 
@@ -103,7 +103,7 @@ def test_the_smallest_sequence_is_reported():
     found = {
         one.kind: one for one in audit_accountant(Accountant(wrong_logarithm, GAUSSIAN), sequences=10, seed=1).findings
     }
-    assert found["loss"].events == (Event("gaussian", 1.0),)
+    assert found["loss"].events == (ReleaseEvent("gaussian", 1.0),)
     assert found["loss"].epsilon < found["loss"].compared[0]
     assert "is stated for Gaussian noise 1; no epsilon below" in str(found["loss"])
 
@@ -119,7 +119,11 @@ def exact_delta(losses, epsilon):
 
 @pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.05])
 def test_pure_and_approximate_events_agree_with_enumeration(delta):
-    events = (Event("pure", 1.0, 3), Event("approximate", 0.3, 2, failure=1e-3), Event("pure", 0.5))
+    events = (
+        ReleaseEvent("pure", 1.0, 3),
+        ReleaseEvent("approximate", 0.3, 2, failure=1e-3),
+        ReleaseEvent("pure", 0.5),
+    )
 
     def table(one):
         p = 1.0 / (1.0 + math.exp(-one.noise))
@@ -137,13 +141,13 @@ def test_pure_and_approximate_events_agree_with_enumeration(delta):
 
 def test_bounds_are_below_what_is_known_of_densities():
     """Bounds by convolution are just below the exact value of Gaussian noise, and never above the basic composition."""
-    gaussian = (Event("gaussian", 2.0, 3),)
-    beside = least_epsilon((*gaussian, Event("pure", 1e-6)), 1e-5)
+    gaussian = (ReleaseEvent("gaussian", 2.0, 3),)
+    beside = least_epsilon((*gaussian, ReleaseEvent("pure", 1e-6)), 1e-5)
     assert 0.999 * least_epsilon(gaussian, 1e-5) < beside < least_epsilon(gaussian, 1e-5) + 2e-6
-    assert 2.99 < least_epsilon((Event("laplace", 1.0, 3),), 1e-6) < 3.0
-    sampled = least_epsilon((Event("subsampled", 1.0, 3, 0.1),), 1e-6)
-    assert 2.6 < sampled < least_epsilon((Event("gaussian", 1.0, 3),), 1e-6)
-    assert least_epsilon((Event("approximate", 1.0, failure=0.01),), 1e-3) == math.inf
+    assert 2.99 < least_epsilon((ReleaseEvent("laplace", 1.0, 3),), 1e-6) < 3.0
+    sampled = least_epsilon((ReleaseEvent("subsampled", 1.0, 3, 0.1),), 1e-6)
+    assert 2.6 < sampled < least_epsilon((ReleaseEvent("gaussian", 1.0, 3),), 1e-6)
+    assert least_epsilon((ReleaseEvent("approximate", 1.0, failure=0.01),), 1e-3) == math.inf
     assert least_epsilon(gaussian, 1e-10) == 0.0
     assert least_epsilon(gaussian, 1.0) == 0.0
 
@@ -170,8 +174,8 @@ def test_an_accountant_that_refuses_everything_is_not_audited():
 
 
 SMALL = (
-    (Event("gaussian", 2.0, 3), Event("laplace", 2.0)),
-    (Event("subsampled", 2.0, 10, 0.1), Event("gaussian", 4.0)),
+    (ReleaseEvent("gaussian", 2.0, 3), ReleaseEvent("laplace", 2.0)),
+    (ReleaseEvent("subsampled", 2.0, 10, 0.1), ReleaseEvent("gaussian", 4.0)),
 )
 
 
@@ -179,7 +183,7 @@ SMALL = (
 @pytest.mark.parametrize("name", ["dp-accounting PLD", "dp-accounting RDP"])
 def test_dp_accounting_is_not_flagged(name, events):
     accountant = ACCOUNTANTS[name]()
-    assert list(judge(lambda parts, delta: stated(accountant, parts, delta), events, 1e-5)) == []
+    assert list(judge_statement(lambda parts, delta: stated(accountant, parts, delta), events, 1e-5)) == []
 
 
 @pytest.mark.slow
@@ -194,9 +198,11 @@ def test_dp_accounting_forgets_that_a_replaced_record_moves_a_sum_by_twice_its_b
     """Known: google/differential-privacy#378, for the Renyi accountant only."""
     replace = ACCOUNTANTS["dp-accounting RDP, replace-one"]()
     found = {one.kind: one for one in audit_accountant(replace, sequences=1, seed=2).findings}
-    assert found["loss"].events == (Event("gaussian", 1.0),)
+    assert found["loss"].events == (ReleaseEvent("gaussian", 1.0),)
     known = ACCOUNTANTS["dp-accounting PLD, replace-one"]()
-    assert known.state([(Event("gaussian", 1.0),)], 1e-5) >= least_epsilon((Event("gaussian", 1.0),), 1e-5)
+    assert known.state([(ReleaseEvent("gaussian", 1.0),)], 1e-5) >= least_epsilon(
+        (ReleaseEvent("gaussian", 1.0),), 1e-5
+    )
 
 
 def test_accountants_of_an_environment_are_audited_in_its_process(capsys):
@@ -220,27 +226,30 @@ def test_the_command_audits_accountants(monkeypatch, capsys):
 
 def test_a_negative_epsilon_is_refuted_only_if_delta_does_not_allow_it():
     """(-0.1, delta)-DP is possible from delta = 1 - e^-0.1 on. Opacus reports negative numbers (opacus#585)."""
-    nothing = (Event("gaussian", 1e6),)
+    nothing = (ReleaseEvent("gaussian", 1e6),)
     for epsilon, delta, is_wrong in (
         (-0.1, 1e-5, True),
         (-1e-6, 1e-5, False),
         (-0.1, 0.096, False),
         (0.0, 1e-3, False),
     ):
-        found = list(judge(lambda parts, asked, said=epsilon: (said, asked), nothing, delta))
+        found = list(judge_statement(lambda parts, asked, said=epsilon: (said, asked), nothing, delta))
         assert any(one.kind == "loss" for one in found) == is_wrong, epsilon
 
 
 def test_dp_accounting_counts_repeated_randomised_responses_once():
     """No report is known: `PLDAccountant.compose(event, count)` ignores the count of a randomised response."""
-    twice = (Event("response", 1.0, 2, 0.5),)
+    twice = (ReleaseEvent("response", 1.0, 2, 0.5),)
     assert least_epsilon(twice, 1e-5) == pytest.approx(2.0 * math.log(3.0), abs=1e-3)
     for name, is_wrong in (
         ("dp-accounting PLD, randomised response", True),
         ("dp-accounting RDP, randomised response", False),
     ):
         accountant = ACCOUNTANTS[name]()
-        found = {one.kind for one in judge(lambda parts, at, known=accountant: stated(known, parts, at), twice, 1e-5)}
+        found = {
+            one.kind
+            for one in judge_statement(lambda parts, at, known=accountant: stated(known, parts, at), twice, 1e-5)
+        }
         assert ("loss" in found) == is_wrong
         assert ("repetition" in found) == is_wrong
 
@@ -248,8 +257,8 @@ def test_dp_accounting_counts_repeated_randomised_responses_once():
 def test_dp_accounting_counts_half_the_loss_of_laplace_noise_if_a_record_is_replaced():
     """No report is known; google/differential-privacy#378 is about Gaussian noise."""
     accountant = ACCOUNTANTS["dp-accounting RDP, Laplace noise, replace-one"]()
-    once = (Event("laplace", 1.0),)
-    assert "loss" in {one.kind for one in judge(lambda parts, at: stated(accountant, parts, at), once, 1e-5)}
+    once = (ReleaseEvent("laplace", 1.0),)
+    assert "loss" in {one.kind for one in judge_statement(lambda parts, at: stated(accountant, parts, at), once, 1e-5)}
 
 
 class TrainingOfJaxPrivacy:
@@ -302,11 +311,11 @@ def test_events_are_the_steps_of_a_training_run_of_jax_privacy(stood_in, name, c
     (training,) = stood_in
     assert training.made == config
     events = (
-        Event("subsampled", 2.0, 2, 0.5),
-        Event("subsampled", 2.0, 1, 0.01),
-        Event("gaussian", 0.8, 3),
-        Event("gaussian", 1.3),
-        Event("subsampled", 1.3, 2, 0.25),
+        ReleaseEvent("subsampled", 2.0, 2, 0.5),
+        ReleaseEvent("subsampled", 2.0, 1, 0.01),
+        ReleaseEvent("gaussian", 0.8, 3),
+        ReleaseEvent("gaussian", 1.3),
+        ReleaseEvent("subsampled", 1.3, 2, 0.25),
     )
     expected = [(one.noise, one.rate) for one in events for _ in range(one.repeats)]
     for parts in ([events], [events[:2], events[2:]]):
@@ -314,7 +323,7 @@ def test_events_are_the_steps_of_a_training_run_of_jax_privacy(stood_in, name, c
         assert [noise for noise, _ in training.steps] == [noise for noise, _ in expected]
         assert [rate for _, rate in training.steps] == pytest.approx([rate for _, rate in expected])
         assert (training.delta, training.examples) == (1e-5, 1)
-    assert accountant.state([(Event("gaussian", 1.0, 4),)], 1e-3) == 1.5
+    assert accountant.state([(ReleaseEvent("gaussian", 1.0, 4),)], 1e-3) == 1.5
     assert training.steps == [(1.0, 1.0)] * 4
 
 

@@ -130,7 +130,7 @@ def audit_accountant(
     'refuted'
     """
     seed = entropy(seed)
-    return _audit(
+    return _audit_accountant(
         lambda parts, delta: stated(accountant, parts, delta), accountant.kinds, name, sequences, seconds, seed
     )
 
@@ -156,12 +156,12 @@ def audit_accountants(
             def state(parts: list[Events], delta: float, name: str = name) -> Any:
                 return served.ask("state", name=name, parts=parts, delta=delta)
 
-            yield _audit(state, kinds, name, sequences, seconds / len(names), seed)
+            yield _audit_accountant(state, kinds, name, sequences, seconds / len(names), seed)
     finally:
         served.close()
 
 
-def _audit(
+def _audit_accountant(
     state: State, kinds: tuple[str, ...], name: str, sequences: int, seconds: float, seed: int
 ) -> AccountantAudit:
     rng, ends = random.Random(seed), time.monotonic() + seconds
@@ -172,14 +172,14 @@ def _audit(
             break
         events, asked = draw_events(kinds, rng), rng.choice(DELTAS)
         tried += state([events], asked) is not None
-        for one in judge(state, events, asked):
+        for one in judge_statement(state, events, asked):
             known = found.get(one.kind)
             if known is None or size_of(one.events) < size_of(known.events):
                 found[one.kind] = one
-    return AccountantAudit(name, tried, tuple(shrink(state, one) for one in found.values()), seed)
+    return AccountantAudit(name, tried, tuple(shrink_events(state, one) for one in found.values()), seed)
 
 
-def judge(state: State, events: Events, asked: float) -> Iterator[AccountantFinding]:
+def judge_statement(state: State, events: Events, asked: float) -> Iterator[AccountantFinding]:
     """Yield what is wrong with the statements about one sequence."""
     said = state([events], asked)
     if said is None:
@@ -208,7 +208,7 @@ def judge(state: State, events: Events, asked: float) -> Iterator[AccountantFind
 
 
 def _is_inconsistent(kind: str, said: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Return whether a statement contradicts the one about the sequence that `judge` derives from it."""
+    """Return whether a statement contradicts the one about the sequence that `judge_statement` derives from it."""
     if kind == "growth":  # fewer events have a smaller loss
         return _is_less(said[0], other[0]) and said[1] <= other[1]
     if kind == "conversion":  # a smaller delta has a larger epsilon
@@ -223,7 +223,7 @@ def _is_less(one: float, other: float) -> bool:
     return other - one > LOOSENESS[0] * max(one, other) + LOOSENESS[1]
 
 
-def shrink(state: State, finding: AccountantFinding) -> AccountantFinding:
+def shrink_events(state: State, finding: AccountantFinding) -> AccountantFinding:
     """Return the same kind of finding for the smallest sequence that greedy removal and simplification reach."""
     best, improved = finding, True
     while improved:
@@ -231,7 +231,7 @@ def shrink(state: State, finding: AccountantFinding) -> AccountantFinding:
         for events in smaller_events(best.events):
             if size_of(events) >= size_of(best.events):
                 continue
-            made = next((one for one in judge(state, events, best.asked) if one.kind == best.kind), None)
+            made = next((one for one in judge_statement(state, events, best.asked) if one.kind == best.kind), None)
             if made is not None:
                 best, improved = made, True
                 break

@@ -19,7 +19,7 @@ from epsaudit.tools.maps.metrics import UndefinedDistanceError, exceeds_distance
 from epsaudit.tools.maps.process import PipelineStage, Subject, sampler
 from epsaudit.tools.maps.result import MapAudit
 from epsaudit.tools.maps.search import Failure, MapFinding
-from epsaudit.tools.maps.strassen import SCREENING_RUNS, ImpossibleCoupling, refute_coupling
+from epsaudit.tools.maps.strassen import COUPLING_SCREENING_RUNS, ImpossibleCoupling, refute_coupling
 
 COUPLED_PAIRS = 48
 """Largest number of pairs among which the training runs of a coupling choose."""
@@ -98,7 +98,7 @@ def _audit_object(
         if seconds < math.inf:
             calls = max((1.0 - SEARCHING) * seconds, LEAST_CALLING) / max(asked.ask("cost", seed=seed), LEAST_COST)
         if about["output_metric"]:
-            number = int(max(min(COUPLED_PAIRS, calls / 3 / (2 * SCREENING_RUNS)), 8))
+            number = int(max(min(COUPLED_PAIRS, calls / 3 / (2 * COUPLING_SCREENING_RUNS)), 8))
             trials = int(max(min(trials, calls / 6), 1_000))
             coupling = _test_coupling(asked, about["output_metric"], number, trials, confidence, seed, seconds)
             return MapAudit(**result, coupling=coupling)

@@ -23,7 +23,7 @@ MAX_EVENTS = 3
 """Largest number of different events in a sequence."""
 
 
-class Event(NamedTuple):
+class ReleaseEvent(NamedTuple):
     """A release that is repeated ``repeats`` times with fresh noise.
 
     ``kind`` is 'gaussian' or 'laplace' (a sum of sensitivity 1, with noise of this standard deviation or scale),
@@ -50,17 +50,19 @@ class Event(NamedTuple):
         return said if self.repeats == 1 else f"{self.repeats:,} x {said}"
 
 
-Events = Tuple[Event, ...]  # noqa: UP006  # Python 3.8 may run this
+Events = Tuple[ReleaseEvent, ...]  # noqa: UP006  # Python 3.8 may run this
 
 
 def draw_events(kinds: Any, rng: Any) -> Events:
     """Draw a sequence of one to `MAX_EVENTS` events of these kinds."""
 
-    def draw() -> Event:
+    def draw() -> ReleaseEvent:
         kind = rng.choice(kinds)
         noise = 1.0 if kind == "response" else rng.choice(EPSILONS if kind in ("pure", "approximate") else NOISES)
         rate = rng.choice(RATES) if kind in ("subsampled", "response") else 1.0
-        return Event(kind, noise, rng.choice(REPEATS), rate, rng.choice(FAILURES) if kind == "approximate" else 0.0)
+        return ReleaseEvent(
+            kind, noise, rng.choice(REPEATS), rate, rng.choice(FAILURES) if kind == "approximate" else 0.0
+        )
 
     return tuple(draw() for _ in range(rng.randrange(1, MAX_EVENTS + 1)))
 
@@ -80,7 +82,7 @@ def smaller_events(events: Events) -> Iterator[Events]:
                 yield (*rest[0], one._replace(**changed), *rest[1])
 
 
-def tables_of(one: Event) -> dict[str, tuple[tuple[float, ...], float]]:
+def tables_of(one: ReleaseEvent) -> dict[str, tuple[tuple[float, ...], float]]:
     """Return, for each number of an event that is drawn, its table and its value."""
     noises = EPSILONS if one.kind in ("pure", "approximate") else NOISES
     return {"noise": (noises, one.noise), "rate": (RATES, one.rate), "failure": (FAILURES, one.failure)}
@@ -89,7 +91,7 @@ def tables_of(one: Event) -> dict[str, tuple[tuple[float, ...], float]]:
 def size_of(events: Events) -> tuple[Any, ...]:
     """Return a key that orders sequences by size: number of events, repetitions, and how complicated numbers are."""
 
-    def places(one: Event) -> int:
+    def places(one: ReleaseEvent) -> int:
         return sum(table.index(value) for table, value in tables_of(one).values() if value in table)
 
     return len(events), sum(one.repeats for one in events), sum(places(one) for one in events)

@@ -23,7 +23,7 @@ from epsaudit.mechanisms.exact.laws import loss_pair
 from epsaudit.mechanisms.exact.losses import LossPair
 from epsaudit.mechanisms.exact.values import least_epsilon as invert
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
-from epsaudit.tools.maps.events import Event, Events
+from epsaudit.tools.maps.events import Events, ReleaseEvent
 
 DELTA_ERROR = 1e-12
 """Absolute error of a delta that is conceded to the convolution, ten times the rounding error that it states."""
@@ -48,7 +48,7 @@ class MixtureLaw:
 
 
 @lru_cache(maxsize=512)
-def loss_of(event: Event) -> LossPair:
+def loss_of(event: ReleaseEvent) -> LossPair:
     """Return the privacy loss of one repetition of an event, on the pair of neighbours that this module assumes."""
     if event.kind == "laplace":
         return loss_pair(LaplaceLaw(1.0, event.noise), LaplaceLaw(0.0, event.noise))
@@ -91,7 +91,7 @@ def least_epsilon(events: Events, delta: float) -> float:
     if all(one.kind == "gaussian" for one in events):
         mu = math.sqrt(math.fsum(one.repeats / one.noise**2 for one in events))
         return float(GaussianDP(mu).approximate(conceded).epsilon) * (1.0 - DELTA_SHARE)
-    counts: dict[Event, int] = {}
+    counts: dict[ReleaseEvent, int] = {}
     for one in events:
         single = one._replace(repeats=1)
         counts[single] = counts.get(single, 0) + one.repeats

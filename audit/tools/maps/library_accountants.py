@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, NamedTuple  # noqa: UP035  # Python 3.8 may run this
 
-from epsaudit.tools.maps.events import Event, Events
+from epsaudit.tools.maps.events import Events, ReleaseEvent
 
 
 class Accountant(NamedTuple):
@@ -38,7 +38,7 @@ def google(
     relations = dp_accounting.NeighboringRelation
     relation = relations.REPLACE_ONE if replace else relations.ADD_OR_REMOVE_ONE
 
-    def event_of(one: Event) -> Any:
+    def event_of(one: ReleaseEvent) -> Any:
         multiplier = 2.0 * one.noise if replace else one.noise
         if one.kind == "response":
             return dp_accounting.RandomizedResponseDpEvent(one.rate, 2)
@@ -123,7 +123,7 @@ def opendp(kind: str) -> Accountant:
     compose = getattr(dp.c, "make_composition", None) or dp.c.make_basic_composition
     space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
 
-    def measurement_of(one: Event) -> Any:
+    def measurement_of(one: ReleaseEvent) -> Any:
         if one.kind == "gaussian":
             return dp.m.make_gaussian(*space, scale=one.noise)
         made = dp.m.make_laplace(*space, scale=one.noise)
@@ -230,7 +230,7 @@ class Accountants:
         """Return the names and kinds of events, or the epsilon and delta that an accountant states, or None."""
         if request["what"] == "names":
             return [(name, one.kinds) for name, one in self._made.items()]
-        parts = [tuple(Event(*one) for one in events) for events in request["parts"]]
+        parts = [tuple(ReleaseEvent(*one) for one in events) for events in request["parts"]]
         return stated(self._made[request["name"]], parts, request["delta"])
 
 

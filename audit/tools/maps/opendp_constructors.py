@@ -56,7 +56,7 @@ COLUMNS = (
 )
 PLAN = "pl.LazyFrame([], schema={'id': pl.Int64, 'a': pl.String, 'b': pl.Int64})"
 PERSONS = "dp.symmetric_id_distance(pl.col('id'))"
-GROUPS = f"dp.with_margin({COLUMNS}, dp.polars.Margin(by=['a'], max_length=4, max_groups=3))"
+GROUP_COLUMNS = f"dp.with_margin({COLUMNS}, dp.polars.Margin(by=['a'], max_length=4, max_groups=3))"
 KEYS = f"dp.with_margin({COLUMNS}, dp.polars.Margin(by=['a'], invariant='keys'))"
 FIRST = "filter(pl.int_range(pl.len()).over('id') < 2)"
 TO_RECORDS = "MO='FrameDistance<SymmetricDistance>'"
@@ -69,13 +69,13 @@ CHAINS = {
             f"{COLUMNS}, dp.symmetric_distance(), {PLAN}.group_by('id').agg(pl.col('b').max())",
             f"{COLUMNS}, dp.insert_delete_distance(), {PLAN}.filter(pl.col('b') > 3)",
             f"{COLUMNS}, dp.change_one_distance(), {PLAN}.filter(pl.col('b') > 3)",
-            f"{GROUPS}, dp.frame_distance(dp.symmetric_distance()), {PLAN}.filter(pl.col('b') > 3)",
+            f"{GROUP_COLUMNS}, dp.frame_distance(dp.symmetric_distance()), {PLAN}.filter(pl.col('b') > 3)",
             f"{COLUMNS}, {PERSONS}, {PLAN}.filter(pl.col('b') > 3)",
             f"{COLUMNS}, {PERSONS}, {PLAN}.{FIRST}, {TO_RECORDS}",
             f"{COLUMNS}, {PERSONS}, {PLAN}.group_by('id', 'a').agg(pl.col('b').sum())",
             f"{COLUMNS}, {PERSONS}, {PLAN}.filter(pl.struct('a').rank('dense').over('id') < 3)"
             f".filter(pl.int_range(pl.len()).over('id', 'a') < 2), {TO_RECORDS}",
-            f"{GROUPS}, dp.frame_distance({PERSONS}), {PLAN}.{FIRST}, {TO_RECORDS}",
+            f"{GROUP_COLUMNS}, dp.frame_distance({PERSONS}), {PLAN}.{FIRST}, {TO_RECORDS}",
         )
     ),
     "m.make_private_lazyframe": tuple(

@@ -15,7 +15,7 @@ from typing import Any
 from epsaudit.tools.maps.domains import Atom, Frame, Margin, contains
 from epsaudit.tools.maps.subject import UnreadableDomainError, parse_atom
 
-TYPES = {
+POLARS_TYPES = {
     "str": "String", "bool": "Boolean", "f32": "Float32", "f64": "Float64", "i8": "Int8", "i16": "Int16",
     "i32": "Int32", "i64": "Int64", "u8": "UInt8", "u16": "UInt16", "u32": "UInt32", "u64": "UInt64",
 }  # fmt: skip
@@ -42,14 +42,14 @@ def read_frame_domain(domain: Any) -> Frame:
     for name in domain.columns:
         series = domain.get_series_domain(name)
         atoms[name] = parse_atom(str(series.element_domain))._replace(null=bool(series.nullable))
-        if atoms[name].kind not in TYPES:
+        if atoms[name].kind not in POLARS_TYPES:
             raise UnreadableDomainError(f"columns of type {atoms[name].kind} are not generated ({text})")
     return Frame(atoms, tuple(_read_margin(domain, one) for one in re.findall(r"\{(.*?)\}", found.group(2))))
 
 
 def _atom_of_type(kind: str, text: str) -> Atom:
     """Return all values of a type; those that are no members are left out later, because OpenDP knows its members."""
-    if kind not in TYPES:
+    if kind not in POLARS_TYPES:
         raise UnreadableDomainError(f"columns of type {kind} are not generated ({text})")
     return Atom(kind)
 
@@ -78,7 +78,9 @@ class Framed:
         self._original = original
         self.input_domain = domain or read_frame_domain(original.input_domain)
         self.input_metric = str(original.input_metric)
-        self._schema = {name: getattr(self._pl, TYPES[atom.kind]) for name, atom in self.input_domain.columns.items()}
+        self._schema = {
+            name: getattr(self._pl, POLARS_TYPES[atom.kind]) for name, atom in self.input_domain.columns.items()
+        }
         self._is_ordered = False
         if hasattr(original, "output_measure"):
             self.output_measure = str(original.output_measure)

@@ -17,7 +17,7 @@ from scipy.sparse import coo_array
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.tools.maps.search import key_of
 
-SCREENING_RUNS, SCREENED = 40, 4
+COUPLING_SCREENING_RUNS, SCREENED = 40, 4
 """Number of runs on each input of every pair, and number of pairs with the largest gaps that are trained on."""
 COUPLING_TRAINING_RUNS = 240
 """Number of training runs on each input of these pairs. One half chooses a set, the other half the pair."""
@@ -106,7 +106,7 @@ def refute_coupling(
     """
     ranked = [(0.0, x, y, allowed) for x, y, allowed in pairs]
     best: list[tuple[float, Any, Any, Any, _Set]] = []
-    for training_runs in (SCREENING_RUNS, COUPLING_TRAINING_RUNS):
+    for training_runs in (COUPLING_SCREENING_RUNS, COUPLING_TRAINING_RUNS):
         best = [
             one
             for _, x, y, allowed in ranked
