@@ -523,7 +523,7 @@ class TestCommand:
         assert capsys.readouterr().out == ""
 
     def test_the_result_file_is_verified_and_json_is_printed(self, folder, capsys):
-        words = ["holdout", *self.TABLES.split(), "--epsilon", "1", "--out", "result.json", "--json"]
+        words = ["holdout", *self.TABLES.split(), "--epsilon", "1", "--seed", "1", "--out", "result.json", "--json"]
         assert main(words) == SURPRISED
         printed = json.loads(capsys.readouterr().out)
         stored = json.loads((folder / "result.json").read_text())["results"][0]

@@ -78,9 +78,9 @@ def least_epsilon(events: Events, delta: float) -> float:
 
     Examples
     --------
-    >>> round(least_epsilon((Event("pure", 1.0, 2),), 1e-5), 4)
+    >>> round(least_epsilon((ReleaseEvent("pure", 1.0, 2),), 1e-5), 4)
     2.0
-    >>> round(least_epsilon((Event("gaussian", 1.0, 3),), 1e-6), 3)
+    >>> round(least_epsilon((ReleaseEvent("gaussian", 1.0, 3),), 1e-6), 3)
     9.254
     """
     if delta < LEAST_DELTA:
