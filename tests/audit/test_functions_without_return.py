@@ -24,7 +24,7 @@ def lacks_a_return(data, rng):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("look", [trace, bound_above])
 def test_a_function_that_answers_once_in_100_runs_is_not_refused(look, seed):
-    look(answers_rarely, PAIR, claim=PureDP(1.0), seed=seed)
+    assert look(answers_rarely, PAIR, claim=PureDP(1.0), seed=seed).name == "answers_rarely"
 
 
 @pytest.mark.parametrize("look", [trace, bound_above])

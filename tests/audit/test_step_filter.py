@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+from test_library_calls import Measurement
 from test_upper_bounds import in_child
 
 from epsaudit import ZCDP, ApproxDP, GaussianDP, PureDP, RenyiDP, bound_above
@@ -380,19 +381,6 @@ def test_tensors_that_are_filled_are_draws_of_one_law(torch):
     assert upper(initialised, ZCDP(0.125)).upper_bound == pytest.approx(0.125, rel=1e-5)
     for how in ({"size": lambda d: 1 + d}, {"high": lambda d: 1.0 + d}):
         assert upper(lambda d, rng, how=how: initialised(d, rng, **how), ZCDP(0.125)).upper_bound == math.inf
-
-
-class Measurement:
-    """What a measurement of OpenDP is to its callers."""
-
-    def __init__(self, metric, measure, answer, loss):
-        self.input_metric, self.output_measure, self.answer, self.map = metric, measure, answer, loss
-
-    def __call__(self, value):
-        return self.answer(value)
-
-    def __str__(self):
-        return f"Measurement({self.input_metric}, {self.output_measure})"
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from epsaudit.tools.maps.metrics import (
     inner_of,
     name_of,
 )
-from epsaudit.tools.maps.pipelines import chained, distance_before_last, is_pipeline, joints
+from epsaudit.tools.maps.pipelines import allowed_distance, chained, is_pipeline, joints
 from epsaudit.tools.maps.search import CachedMap, Deadline, Failure, accepted, distance_of_inputs, run_on, search
 from epsaudit.tools.maps.subject import Adapter, read_subject
 
@@ -210,7 +210,7 @@ class Made:
 
 
 class MadePipeline:
-    """A pipeline, of which requests ask the whole, or one stage: its number from 0 on is the "stage" of a request."""
+    """A pipeline. A request with a "stage", numbered from 0 on, is about that stage, and any other about the whole."""
 
     def __init__(self, originals: Any, make: Callable[[], Any] | None = None) -> None:
         self._make = make
@@ -224,7 +224,7 @@ class MadePipeline:
 
     def losses(self, d_in: Any) -> dict[str, Any]:
         """Return the numbers of the loss that the last stage states for inputs that the other stages allow."""
-        return self._stages[-1].losses(distance_before_last(self._adapters, d_in))
+        return self._stages[-1].losses(allowed_distance(self._adapters[:-1], d_in))
 
     def __call__(self, request: dict[str, Any]) -> Any:
         """Return the answer to a request."""

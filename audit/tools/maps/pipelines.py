@@ -1,10 +1,11 @@
-"""Pipelines: a list of transformations, of which the last stage may be a measurement, as one object.
+"""Pipelines: lists of transformations, the last of which may be a measurement, as one object.
 
 Needs Python 3.8 and no package, because it runs in the environment of the audited library.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -41,18 +42,14 @@ def chained(stages: Sequence[Adapter]) -> Adapter:
             data = stage.call(data)
         return data
 
-    def allowed(d_in: Any) -> Any:
-        for stage in stages:
-            d_in = stage.map(d_in)
-        return d_in
-
     first, last = stages[0], stages[-1]
+    allowed = functools.partial(allowed_distance, stages)
     return first._replace(call=call, map=allowed, output_metric=last.output_metric, member=last.member)
 
 
-def distance_before_last(stages: Sequence[Adapter], d_in: Any) -> Any:
-    """Return the distance of inputs of the last stage that the maps of the others allow."""
-    for stage in stages[:-1]:
+def allowed_distance(stages: Sequence[Adapter], d_in: Any) -> Any:
+    """Return what the maps of all stages, one after the other, allow for inputs at a distance."""
+    for stage in stages:
         d_in = stage.map(d_in)
     return d_in
 

@@ -20,7 +20,7 @@ from epsaudit.running.functions import mechanism_of
 from epsaudit.running.protocols import Mechanism, is_claim
 from epsaudit.running.streams import entropy
 from epsaudit.text import upper
-from epsaudit.tools.tracing.alignment.aligned import AllKept, ByOutput, Strategy
+from epsaudit.tools.tracing.alignment.aligned import Aligned, AllKept, ByOutput, Strategy
 from epsaudit.tools.tracing.alignment.certain import (
     NOT_LISTED,
     CertainBound,
@@ -509,20 +509,22 @@ class PairBound:
 
     def _plan_of_steps(self) -> BoundPlan | None:
         """Return the plan that repeats the answers of mechanisms of libraries, or None if most runs do not allow it."""
-        n, found = min(ALIGNMENT_TRAINING_RUNS, max(1, self.runs // 5)), list[Spent]()
-        seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + n)
+        n, found, samples = min(ALIGNMENT_TRAINING_RUNS, max(1, self.runs // 5)), list[Spent](), list[Sample]()
         for side, other in self.directions:
-            for seed in seeds:
-                with contextlib.suppress(Parted):
+            samples.append(Sample())
+            for seed in range(self.seed + 1_000_000, self.seed + 1_000_000 + n):
+                try:
                     run = side.run(AlignmentRun(seed))
                     if not run.steps:
                         return None
                     found.append(spent(run, other.run))
+                    samples[-1].add(seed, Aligned(0.0))  # the budget contains what every training run spends
+                except Parted as parted:
+                    samples[-1].add(seed, Aligned(math.inf, None, parted.reason))
         left_out = 1.0 - len(found) / (2 * n)
         if left_out > MAX_LEFT_OUT:
             return None
         strategy = SameAnswers(budget_for(self.claim, found, self._least_left_out(left_out)))
-        samples = [sample_losses(strategy, side.run, other.run, seeds) for side, other in self.directions]
         return BoundPlan([strategy] * 2, samples, left_out, 0.0, strategy.budget)
 
     def _promised(self, plan: BoundPlan) -> float:

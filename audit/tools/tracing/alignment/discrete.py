@@ -76,7 +76,7 @@ def discrete_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
 
 
 def unknown_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
-    """Return the law of a sampler of which only the parameters are known."""
+    """Return a law of which nothing but the parameters of the sampler is known."""
     parameters = parameters_key(sorted(fixed.items(), key=lambda one: one[0]))
     return DiscreteLaw(name, lambda _: make(), lambda _: 0.0, None, parameters, known=False)
 

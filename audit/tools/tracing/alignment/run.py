@@ -30,7 +30,7 @@ from epsaudit.tools.tracing.alignment.noise_laws import ANSWER, LAWS
 from epsaudit.tools.tracing.alignment.tracked import Terms, TrackedNumber, released, track
 from epsaudit.tools.tracing.listening import Listener, paused
 from epsaudit.tools.tracing.places import Place, call_stack, is_audited
-from epsaudit.tools.tracing.primitives import UNIFORM
+from epsaudit.tools.tracing.primitives import UNIFORM, NoisyGradients
 from epsaudit.tools.tracing.runs import Call
 
 Stack = Tuple[Place, ...]  # noqa: UP006  # Python 3.8 evaluates it
@@ -495,7 +495,7 @@ def is_object(value: Any) -> bool:
 
 def broken_numbers(answer: Any) -> list[float]:
     """Return the numbers of an answer that are not whole. Two answers with noise hardly ever have the same."""
-    if hasattr(answer, "gradients"):
+    if isinstance(answer, NoisyGradients):
         return [number for one in answer.gradients if one is not None for number in np.ravel(one).tolist()]
     if isinstance(answer, dict):
         answer = list(answer.values())
