@@ -6,7 +6,7 @@ from epsaudit.errors import MissingExtraError, needs
 
 
 def main() -> int:
-    """Run the command line and return its exit status, 2 if a library of the extra ``tools`` is missing."""
+    """Run the command line and return its exit status; 2 if a library of the extra ``tools`` is not installed."""
     try:
         with needs("tools"):
             from epsaudit.tools.cli.main import main as run

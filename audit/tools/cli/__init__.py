@@ -58,9 +58,9 @@ def attributes(thing: Any, *names: str) -> dict[str, Any]:
 
 
 def read_json(text: str, option: str, made: Callable[[Any], Any] = lambda data: data) -> Any:
-    """Parse the JSON text of an option, apply ``made`` to the data, and return the result.
+    """Parse the JSON text of a command-line option and return the value, converted by the function ``made``.
 
-    Raises `AuditError` if the text is not JSON.
+    ``option`` is the name of the option for error messages. Raises `AuditError` if the text is not JSON.
     """
     try:
         return made(json.loads(text))
@@ -71,7 +71,11 @@ def read_json(text: str, option: str, made: Callable[[Any], Any] = lambda data: 
 
 
 class Number(click.ParamType[float]):
-    """A click type for numbers that are accepted by a check of `epsaudit.errors`, which writes the error message."""
+    """A click parameter type for numbers. A function of `epsaudit.errors` checks each number.
+
+    ``check`` is this function, for example `epsaudit.errors.fraction`. It returns the number, or raises an `AuditError`
+    that names the option. ``settings`` are further arguments of the function.
+    """
 
     name = "number"
 
@@ -79,16 +83,17 @@ class Number(click.ParamType[float]):
         self._check = partial(check, **settings)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the checked number."""
+        """Convert the typed text to a number and return it; raise `AuditError` if the check of this type rejects it."""
         with contextlib.suppress(ValueError):
             value = float(value)
         return self._check(value, what=param.opts[0] if param is not None else self.name)
 
 
 class RegisteredName(click.ParamType[str]):
-    """A click type for names of what is registered, which the shell completes.
+    """A click parameter type for names of registered mechanisms or libraries, which the shell can complete.
 
-    A word that begins no name is completed as a file, for FILE.py:object.
+    ``names`` is a function that returns the registered names for a click context. If no registered name begins with the
+    typed word, the shell completes the word as a file name, because FILE.py:object is accepted, too.
     """
 
     def __init__(self, name: str, names: Callable[[click.Context], Iterable[str]]) -> None:
@@ -96,17 +101,23 @@ class RegisteredName(click.ParamType[str]):
         self._names = names
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name as it is, because the command says what is wrong with it."""
+        """Return the typed name without checking it. The command checks it later and gives a better error message."""
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin with the incomplete word."""
+        """Return the registered names that begin with the incomplete word.
+
+        If there are none, return an item that makes the shell complete a file name.
+        """
         names = [name for name in self._names(ctx) if name.startswith(incomplete)]
         return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
 def _complete_mechanisms(context: click.Context) -> Iterable[str]:
-    """Return the names of registered mechanisms, or of those of the libraries that were typed before."""
+    """Return the mechanism names that can complete a word.
+
+    They are the names in the libraries given by the option --library or, without this option, all registered names.
+    """
     from epsaudit.running.registry import libraries, usable  # takes a second
 
     typed = context.params.get("library") or ()
@@ -125,11 +136,23 @@ def _complete_libraries(context: click.Context) -> Iterable[str]:
 
 
 class Command(click.Command):
-    """A click command that is made from an entry of ``commands.toml``.
+    """A click command that is built from its entry in ``commands.toml``.
 
-    ``runs`` is the function of the command, or its name as 'module.function' of this package. A named function is
-    imported only when the command runs. ``headed`` contains the options that the help shows below a heading of their
-    own.
+    Parameters
+    ----------
+    name : str
+        The name of the command, such as 'audit'.
+    runs : str or callable
+        The function that the command calls, or its name 'module.function' within this package. A function that is given
+        by its name is imported only when the command runs.
+    about : str
+        The text of the help.
+    params : sequence
+        Arguments and options; see `parameters`.
+    headed : mapping, optional
+        For each heading in the help text, the options that the help lists below this heading.
+    examples : str
+        Examples, which the help shows at its end.
     """
 
     def __init__(
@@ -177,7 +200,7 @@ class Command(click.Command):
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options for the help text, each group below its heading."""
+        """Write the options into the help text, each group of options below its own heading."""
         under = [*itertools.chain(*self._headed.values())]
         known = self.get_params(ctx)
         others: list[Any] = [one for one in known if isinstance(one, click.Option) and one not in under]
@@ -187,7 +210,7 @@ class Command(click.Command):
 
 
 def _print_versions(seconds: float) -> None:
-    """Print on standard error how long a command took, and the versions that its results depend on."""
+    """Print on standard error how many seconds a command took, and the versions on which its results depend."""
     from epsaudit.running.provenance import provenance  # asks git
 
     versions = ", ".join(f"{name} {version}" for name, version in provenance().items() if name in VERSIONS)
@@ -195,7 +218,10 @@ def _print_versions(seconds: float) -> None:
 
 
 def recorded_command(seed: int) -> str:
-    """Return the command line as it was typed, with the seed added if it was not given."""
+    """Return a command line that repeats the current command, for the record in a result file.
+
+    It contains the words that the user typed, the seed if it was not typed, and the settings from pyproject.toml.
+    """
     context = click.get_current_context()
     typed: list[str] = context.find_root().obj
     drawn = ["--seed", str(seed)] if context.get_parameter_source("seed") is ParameterSource.DEFAULT else []
@@ -223,7 +249,12 @@ DICTIONARIES: dict[str, str] = COMMANDS.pop("dictionaries")
 
 
 def with_dictionaries(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the options of each group in `DICTIONARIES` by one dictionary that contains only the given options."""
+    """Collect the options of each group in `DICTIONARIES` in one dictionary, and return all options with it.
+
+    For example, the options ``epsilon=1.0, delta=None, seed=3`` become ``numbers={"epsilon": 1.0}, seed=3``, because
+    ``numbers`` is the name for the group of claim options. Options that the user did not give are left out of the
+    dictionary.
+    """
     found = dict(options)
     for group, argument in DICTIONARIES.items():
         names = [str(one.name) for one in parameters(group)]
@@ -234,11 +265,11 @@ def with_dictionaries(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parameters(*items: Any) -> list[click.Parameter]:
-    """Return click parameters for entries of ``commands.toml``.
+    """Convert entries of ``commands.toml`` to click arguments and options, and return them.
 
-    An entry is a list [words, help] or [words, help, settings], or the name of a group. The words are those of a usage
-    line, such as '--only NAME', or the name of an argument. An option without a value is a flag. The setting ``type``
-    is a name in `TYPES` or a list of choices.
+    An entry is a list [words, help] or [words, help, settings], or the name of a group of entries. ``words`` is written
+    as in a usage line: '--only NAME' is an option with a value, '--quiet -q' is a flag, and 'file' is an argument.
+    ``settings`` are keyword arguments of click, except that ``type`` is a name in `TYPES` or a list of choices.
     """
     found: list[click.Parameter] = []
     for item in items:

@@ -50,9 +50,12 @@ def audit_mechanisms(
     program: dict[str, Any],
     numbers: dict[str, float],
 ) -> int:
-    """Audit mechanisms, print the results and write files. Returns 1 if a verdict is not as expected.
+    """Run the command ``epsaudit audit``: audit mechanisms, print the results and write files.
 
-    ``program`` contains the options of a program, and ``numbers`` the numbers of its claim.
+    Most arguments are options of the command. ``program`` contains the options that describe an external program
+    (--command, --pair, --timeout, --fresh), and ``numbers`` the parameters of the claim, such as epsilon. Returns the
+    exit status. It is 1 if a claim was refuted unexpectedly, if a mechanism known to be incorrect was not refuted, or
+    if a library could not be installed.
     """
     runs = check_trials(trials if trials is not None else 100_000 if library else 1_000_000, "--trials")
     if seed is not None:
@@ -140,7 +143,10 @@ def audit_mechanisms(
 
 
 def _print_results(done: Sequence[Result], confidence: float, seed: int, as_json: bool, quiet: bool) -> None:
-    """Print the finished results: as JSON, or as one result, or as a table with the events that refute claims."""
+    """Print the finished results as JSON, as the full text of a single result, or as a table of several results.
+
+    Below a table, the events that refute claims are printed.
+    """
     if as_json:
         print(results.format_file(done), end="")
     elif len(done) == 1 and not quiet:
@@ -155,7 +161,7 @@ def _print_results(done: Sequence[Result], confidence: float, seed: int, as_json
 
 @contextlib.contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """Handle SIGTERM, with which batch systems end a job, in the same way as Ctrl-C."""
+    """Raise `KeyboardInterrupt` on SIGTERM, too, inside this context. Batch systems end a job with SIGTERM."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message=".*still being processed by the workers have been cancelled")
@@ -166,7 +172,11 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 
 
 def _write_files(done: Sequence[Result], confidence: float, out: Path) -> None:
-    """Write the files of an audit. Files that need no extra are written first, so that they exist in any case."""
+    """Write the result files of an audit to the folder ``out``: JSON, CSV, LaTeX, figures and an HTML page.
+
+    Figures and page need the optional dependencies of the extra ``report``. They are written last, so that the other
+    files exist even if these dependencies are missing.
+    """
     results.save(done, out / "audit.json")
     write_whole(out / "audit.csv", tables.to_csv([result.row() for result in done]))
     write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))

@@ -28,9 +28,11 @@ from epsaudit.tools.tracing.alignment.bound import MAX_DELTA, bound_each
 
 
 def mechanism_in_this_process(words: Words, fresh: bool, arguments: Mapping[str, Any]) -> FunctionMechanism:
-    """Return the function that the words of the command name as a mechanism of this process, with other arguments.
+    """Return the Python function that ``words`` name as a mechanism that runs in this process.
 
-    Raises `AuditError` if the words name another environment, because only draws in this process can be followed.
+    ``words`` are the words that the user typed, and ``arguments`` the keyword arguments of the function. If ``fresh``
+    is true, the named object is called before each run and returns the function. Raises `AuditError` if the words name
+    another Python environment, because random draws can be followed only in this process.
     """
     environment, name = read_function(words, "trace")
     if environment is not None:
@@ -47,7 +49,7 @@ def mechanism_in_this_process(words: Words, fresh: bool, arguments: Mapping[str,
 
 
 def checked_arguments(arguments: Any) -> dict[str, Any]:
-    """Return the arguments of --parameters; raise `AuditError` if they are no JSON object."""
+    """Return the parsed value of the option --parameters; raise `AuditError` if it is not a JSON object."""
     if not isinstance(arguments, dict):
         raise AuditError(f"--parameters is {arguments!r}; it must be a JSON object.")
     return arguments
@@ -74,11 +76,31 @@ def bound_and_print(
     checkpoint: Path | None = None,
     jobs: int | None = None,
 ) -> int:
-    """Bound the loss of the mechanism on each pair, or on all pairs of at most ``exhaustive`` records, and print it.
+    """Compute and print an upper bound on the privacy loss for each given pair of datasets.
 
-    ``data`` is the type in which the function receives a dataset, and ``settings`` are the claim, the number of runs,
-    the confidence, the seed and the timeout. Returns 1 if a bound is not within the claim, or leaves out more than
-    ``max_delta``.
+    If ``exhaustive`` is given, all pairs of neighbouring datasets with at most this number of records are bounded
+    instead.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the mechanism for keyword arguments of the audited function.
+    arguments : mapping
+        The keyword arguments.
+    data : str
+        The form in which the function receives a dataset: 'plain', 'array' or 'frame'.
+    pair : sequence of pairs of str
+        The pairs of datasets, each dataset as JSON text.
+    settings : mapping
+        The claim, the number of runs, the confidence, the seed and the timeout.
+    max_delta : float
+        A bound holds except with a probability that is part of the bound. A bound whose probability exceeds this number
+        counts as a failure.
+
+    Returns
+    -------
+    int
+        The exit status: 0 if every bound is at most the claim, and 1 otherwise.
     """
     form: Callable[[Any], Any] = serve.DATASET_FORMS[data]
     how: dict[str, Any] = {**settings, "n_jobs": check_n_jobs(jobs, "--jobs") or -1}
@@ -130,7 +152,11 @@ Asked = tuple[FunctionMechanism, Sequence[Any], dict[str, Any]]
 def _described(
     make: Make, arguments: Mapping[str, Any], file: Path, relation: Adjacency | None, data: str
 ) -> list[Asked]:
-    """Return what a schema file describes: the mechanism and its data for each combination of parameters."""
+    """Read a schema file, and return the mechanism and its possible records for each combination of parameter values.
+
+    ``arguments`` replaces the values in the schema. ``relation`` is the neighbouring relation; if it is None, the
+    relation of the schema is used. ``data`` must be 'plain', because the schema itself states the form of the data.
+    """
     if data != "plain":
         raise AuditError("The schema states the type of the data; leave out --data.")
     schema = read_schema(file)
@@ -151,7 +177,10 @@ def _described(
 
 
 def _print_all(asked: Sequence[Asked], k: int, how: Mapping[str, Any], as_json: bool, quiet: bool) -> int:
-    """Bound the loss on all pairs of small datasets with a progress display, and print the results."""
+    """Bound the privacy loss of each mechanism on all pairs of datasets with at most ``k`` records; print the bounds.
+
+    ``how`` contains further arguments of `bound_above_all`. Returns the exit status.
+    """
     all_found, show = [], printer(quiet or as_json)
     for mechanism, records, data in asked:
         found = _bound_all(mechanism, records, {"k": k, **how, **data}, quiet or as_json)
@@ -169,7 +198,10 @@ def _print_all(asked: Sequence[Asked], k: int, how: Mapping[str, Any], as_json: 
 def _bound_all(
     mechanism: FunctionMechanism, records: Sequence[Any], how: Mapping[str, Any], silent: bool
 ) -> AllPairsBound | None:
-    """Return the bound on all pairs of small datasets; None after Ctrl-C, with a message."""
+    """Return the upper bound for one mechanism on all pairs of small datasets, and show the progress meanwhile.
+
+    If the user presses Ctrl-C, print how to continue and return None.
+    """
     begun: list[tuple[int, float]] = []
     with Display(quiet=silent) as display:
 

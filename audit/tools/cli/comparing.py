@@ -21,7 +21,10 @@ from epsaudit.tools.reporting.tables import print_table
 
 
 def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: bool) -> int:
-    """Print which bounds changed by more than chance. Returns 1 if one did."""
+    """Run ``epsaudit compare``: print which bounds of two result files differ by more than chance explains.
+
+    ``error`` is the probability of a false alarm. Returns the exit status, which is 1 if at least one bound differs.
+    """
     drift = compare.compare(load(old), load(new), error)
     silent = quiet or as_json
     if (rows := drift.rows()) and not silent:
@@ -39,7 +42,10 @@ def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: b
 def recount_file(
     old: Path, *, out: Path, mechanism: str | None, run: bool, seed: int | None, jobs: int | None, quiet: bool
 ) -> int:
-    """Count the events of old results in new runs of the current code, and write a result file."""
+    """Run ``epsaudit recount``: run the current mechanisms, count the events of old results, and write a result file.
+
+    The events of ``old`` are kept and not chosen again, so that its bounds can be compared with those of the new file.
+    """
     refuse_unwritable(out)
     root = entropy(seed)
     known = [result for result in load(old) if isinstance(result, AuditResult)]

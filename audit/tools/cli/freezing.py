@@ -26,7 +26,11 @@ def freeze_test(
     program: dict[str, Any],
     numbers: dict[str, float],
 ) -> int:
-    """Choose the event of a frozen test, write the test to a file, and print its rates of correct and wrong guesses."""
+    """Run ``epsaudit freeze``: choose event and bets of a regression test for one mechanism, and write a test file.
+
+    Such a frozen test learns nothing when it runs later: it only counts. The function also prints how often the event
+    guessed the dataset correctly and wrongly in the runs made here.
+    """
     from epsaudit.tools.testing.freezing import freeze  # imported only when needed
 
     refuse_unwritable(out)

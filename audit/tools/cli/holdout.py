@@ -36,7 +36,10 @@ def holdout(
     quiet: bool,
     numbers: dict[str, float],
 ) -> int:
-    """Audit two files of scores, or three tables. Returns 1 if the claim is refuted."""
+    """Run ``epsaudit holdout``: audit a release by two files of scores, or by the tables train, holdout and release.
+
+    Prints the result and writes files. Returns the exit status, which is 1 if the claim is refuted.
+    """
     given = [option for option, file in {"--train": train, "--holdout": holdout, "--release": release}.items() if file]
     if (len(files), len(given)) not in ((2, 0), (0, 3)):
         there = ["1 file" if len(files) == 1 else f"{len(files)} files", *given]
@@ -87,7 +90,10 @@ def _audit_score_files(
     confidence: float,
     seed: int,
 ) -> HoldoutResult:
-    """Audit two files of scores. Columns that name strata are not scores; all other columns are."""
+    """Audit a file of scores of the train records and a file of scores of the holdout records; return the result.
+
+    The columns ``strata`` name the strata of the random split. All other columns (or those in ``columns``) are scores.
+    """
     selected = (*columns, *(name for name in strata if name not in columns)) if columns else None
     tables = read_tables(dict(zip(("train", "holdout"), files, strict=True)), selected)
     names = [name for name in tables["train"].names if name not in strata]
@@ -117,5 +123,5 @@ def _audit_score_files(
 
 
 def _split_names(text: str | None) -> Words:
-    """Return the names in a list that is separated by commas."""
+    """Split a comma-separated list of names and return the names; return no names for None."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())

@@ -72,9 +72,10 @@ def hunt_function(
     numbers: dict[str, float],
     **asked: Any,
 ) -> int:
-    """Search for a refutation, print the findings and write files.
+    """Run ``epsaudit hunt``: search for datasets and parameters that refute a claim; print and write the findings.
 
-    ``asked`` contains the other options of `Options`.
+    ``words`` name the function and, optionally, its environment. ``numbers`` are the parameters of the claim. ``asked``
+    contains the options that describe the data, and the remaining fields of `Options`. Returns the exit status.
     """
     if out is not None and not dry_run:
         refuse_unwritable(out / "hunt.json")
@@ -89,7 +90,7 @@ def hunt_function(
         claimed = stated_claims(claim, environment, values, timeout=timeout)
 
     def save_finding(number: int, finding: Finding, seed: int) -> None:
-        """Write a finding as soon as it is certified."""
+        """Write a refutation and, if there is one, its strongest variant to files as soon as they are certified."""
         for which, one in (("refuted", finding), ("strongest", finding.strongest)):
             if one is not None and out is not None:
                 results.save([_with_command(one, form, seed)], out / f"{which}-{number}.json")
@@ -143,7 +144,10 @@ def hunt_function(
 
 
 def _describe_others(rows: Sequence[dict[str, Any]], n_told: int) -> str:
-    """Return a line on the rows that are not printed, with the largest bound of those that did not refute."""
+    """Return a line on the audits that the table does not list, with the largest bound that did not refute the claim.
+
+    ``rows`` are the rows of all audits, and ``n_told`` is the number of rows in the printed table.
+    """
     others = [row for row in rows if row["verdict"] == NOT_REFUTED and row["certified"] is not None]
     audits = "1 audit" if len(rows) - n_told == 1 else f"{len(rows) - n_told} audits"
     if not others:
@@ -155,9 +159,10 @@ def _describe_others(rows: Sequence[dict[str, Any]], n_told: int) -> str:
 
 
 def _with_command(finding: Finding, form: str, seed: int) -> AuditResult | SequentialResult:
-    """Return the result of a finding, with its pair and parameters added to the recorded command.
+    """Return the result of a finding, with its pair and parameters added as options to the recorded command.
 
-    `epsaudit reproduce` reads them there. A pair that JSON cannot represent is not added.
+    The command `epsaudit reproduce` reads the pair and the parameters from there. The result is unchanged if JSON
+    cannot represent the pair.
     """
     if (case := finding.as_json()) is None:
         return finding.result
@@ -170,9 +175,12 @@ def _with_command(finding: Finding, form: str, seed: int) -> AuditResult | Seque
 def _read_candidates(
     schema_file: Path | None, pair: Sequence[tuple[str, str]], given: str | None, relation: str | None, form: str | None
 ) -> tuple[list[Candidate], Callable[[Any], Description] | None, Adjacency | None, str]:
-    """Return the candidates, the description of the data, the neighbouring relation and the type of the data.
+    """Read what a hunt should try: candidates, that is pairs of datasets together with parameter values.
 
-    The candidates come from the schema, from the given pairs, or from both.
+    The candidates come from the schema file or from the given pairs. Given pairs replace the candidates of the schema,
+    and the parameters then have their first values. Returns the candidates, a function that describes the data for
+    given parameters (None without a schema), the neighbouring relation, and the form in which the function takes a
+    dataset.
     """
     adjacency = None if relation is None else relation_named(relation)
     parameters = read_json(given or "{}", "--parameters")

@@ -14,9 +14,10 @@ from epsaudit.tools.cli import AS_EXPECTED, attributes, print_json, printer
 def list_mechanisms(
     pattern: str | None, *, long: bool, library: str | None, as_json: bool, quiet: bool, verbose: bool
 ) -> int:
-    """List the mechanisms whose names match or contain the pattern.
+    """Run ``epsaudit list``: print the mechanisms whose names match or contain ``pattern``, with their claims.
 
-    With ``verbose``, or if no name matches, it is said which mechanisms are left out because a library is missing.
+    A mechanism is left out if a library that it needs is not installed. With ``verbose``, or if no name matches, a
+    warning names these mechanisms and libraries.
     """
     groups: dict[str, Sequence[Entry | Listed]] = {}
     if library is None:

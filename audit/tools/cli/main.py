@@ -39,7 +39,10 @@ Completion: eval "$(_EPSAUDIT_COMPLETE=bash_source epsaudit)", or with zsh_sourc
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status. An error is printed as one sentence on standard error."""
+    """Run the command line and return its exit status. An error is printed as one sentence on standard error.
+
+    ``arguments`` are the words after ``epsaudit``, by default those of ``sys.argv``.
+    """
     left_out: list[Warning | str] = []
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -96,7 +99,11 @@ ASCII_SPELLINGS = {
 
 
 def _spell_out(error: Any) -> tuple[str, int]:
-    """Replace characters that the terminal cannot show; this is an error handler of Python codecs."""
+    """Spell out characters that the encoding of the terminal lacks, for example 'ε' as 'epsilon'.
+
+    This is an error handler for Python's codecs: it gets the encoding error, and returns the replacement and the
+    position at which encoding continues.
+    """
     return "".join(ASCII_SPELLINGS.get(one, "?") for one in error.object[error.start : error.end]), error.end
 
 
@@ -104,7 +111,7 @@ codecs.register_error("epsaudit", _spell_out)
 
 
 def _complain(sentence: str, status: int, lines: str = "") -> int:
-    """Print an error in one line on standard error, followed by ``lines``, and return the status."""
+    """Print an error message in one line on standard error, followed by the text ``lines``, and return ``status``."""
     sentence = re.sub(r"\s*\n\s*", " ", sentence.strip())
     print(f"epsaudit: {sentence}\n{lines}", end="", file=sys.stderr)
     return status
@@ -112,7 +119,11 @@ def _complain(sentence: str, status: int, lines: str = "") -> int:
 
 @contextlib.contextmanager
 def _show_warnings(left_out: list[Warning | str]) -> Iterator[None]:
-    """Print warnings of epsaudit as sentences, and collect the warnings about parts that were left out."""
+    """Print warnings of epsaudit as plain sentences on standard error inside this context.
+
+    Warnings about mechanisms or outputs that had to be left out, for example because a library is missing, are also
+    appended to the list ``left_out``.
+    """
     with warnings.catch_warnings():
         otherwise = warnings.showwarning
 

@@ -31,9 +31,10 @@ def audit_maps(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Audit one object, all constructors of OpenDP, or all accountants.
+    """Run ``epsaudit map``: search for inputs that disprove a stability map or privacy map of a library.
 
-    Returns 1 if something that the library states is false.
+    ``words`` name one transformation or measurement, 'opendp' (with --all, every constructor of OpenDP is audited), or
+    'accountants'. Returns the exit status, which is 1 if a statement of the library is false.
     """
     environment, make = read_function(words, "map")
     show = printer(quiet or as_json)
@@ -83,7 +84,10 @@ def audit_maps(
 def _audit_all_accountants(
     environment: str | None, show: Any, sequences: int, seconds: float | None, seed: int | None, as_json: bool
 ) -> int:
-    """Audit all accountants of an environment; ``sequences`` is the number of sequences of events."""
+    """Audit all known privacy accountants of an environment, print the results and return the exit status.
+
+    ``sequences`` is the number of sequences of DP events on which accountants are compared, and ``show`` prints a line.
+    """
     found = []
     limit = 600.0 if seconds is None else seconds
     for one in audit_accountants(environment, sequences=sequences, seconds=limit, seed=seed):

@@ -37,9 +37,10 @@ PLAN_COLUMNS = (
 
 
 def plan(entries: Sequence[Entry], runs: int, confidence: float, jobs: int | None) -> list[dict[str, Any]]:
-    """Return a row for each audit: its pairs, the seconds that it takes, and the largest bound that it could certify.
+    """Return one table row per planned audit, with its time in seconds and the largest bound that it could certify.
 
-    Each mechanism is run a few times to be timed. The time to choose events is not included.
+    Each mechanism is run a few times to estimate the time. The time for choosing events is not included. ``runs`` is
+    the number of runs per mechanism, and ``jobs`` the number of workers.
     """
     each, certifying = confidence_of_each(entries, confidence), runs - first_training_runs(runs)
     alone = len(entries) == 1
@@ -66,7 +67,7 @@ def plan(entries: Sequence[Entry], runs: int, confidence: float, jobs: int | Non
 
 
 def describe(rows: Sequence[dict[str, Any]], confidence: float, jobs: int | None) -> str:
-    """Return a sentence on the planned audits together."""
+    """Return a sentence with the number of planned audits and the total time. ``rows`` are the rows from `plan`."""
     workers = 1 if len(rows) == 1 else min(Workers(jobs).number_for(sum(row["runs"] for row in rows)), len(rows))
     total = max(sum(row["seconds"] for row in rows) / workers, *(row["seconds"] for row in rows), 0.0)
     audits = "1 audit" if len(rows) == 1 else f"{len(rows)} audits"
@@ -78,9 +79,10 @@ def describe(rows: Sequence[dict[str, Any]], confidence: float, jobs: int | None
 
 
 def plan_hunt(target: HuntTarget, candidates: Sequence[Candidate], options: Options) -> dict[str, Any]:
-    """Return what a hunt would run, the seconds of its parts, and the largest bound that one of its audits can certify.
+    """Return a dictionary that describes a planned hunt.
 
-    The first candidate is run a few times to be timed. Raises `AuditError` if it cannot be run.
+    It contains the numbers of candidates and runs, the time in seconds, and the largest bound that an audit could
+    certify. The first candidate is run a few times to estimate the time. Raises `AuditError` if it cannot be run.
     """
     first = candidates[0]
     claim, mechanism = target.claim(first), target.mechanism(first)
@@ -104,7 +106,7 @@ def plan_hunt(target: HuntTarget, candidates: Sequence[Candidate], options: Opti
 
 
 def describe_hunt(planned: dict[str, Any]) -> str:
-    """Return the sentences on a planned hunt."""
+    """Return sentences that describe a planned hunt. ``planned`` is the dictionary from `plan_hunt`."""
     screening = _about(planned["seconds_of_screening"])
     if planned["audits"] is None:
         audits = f"as many as fit into {planned['seconds']:g} seconds"
@@ -124,7 +126,10 @@ def _about(seconds: float) -> str:
 
 
 def _seconds_per_run(runs: Runs) -> float:
-    """Return the seconds that a run on the first dataset takes, from more and more runs."""
+    """Return the duration of one run on the first dataset in seconds.
+
+    The number of runs is increased until they take `TIMED_SECONDS` or there are `MOST_TIMED` runs.
+    """
     law, size, rng = runs.laws[0][0], 1, np.random.default_rng(0)
     while True:
         started = time.perf_counter()

@@ -17,7 +17,11 @@ from epsaudit.tools.reporting import tables
 
 
 def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, kind: str, **texts: str | None) -> int:
-    """Write the requested documents. ``texts`` maps 'latex', 'markdown', 'csv' and 'methods' to a path, '-' or None."""
+    """Run ``epsaudit report``: write tables, paragraphs, a figure or a page on the results of ``file``.
+
+    ``texts`` maps the options 'latex', 'markdown', 'csv' and 'methods' to a path, to '-' for standard output, or to
+    None if the document is not wanted. ``only`` contains patterns of names that select results.
+    """
     refuse_unwritable(html, figure, *(Path(target) for target in texts.values() if target not in (None, "-")))
     everything = load(file)
     # the confidence is that of the whole file, because --only may select results by their outcome

@@ -43,9 +43,10 @@ def reproduce(
     pair: Words | None,
     run: bool,
 ) -> int:
-    """Write the script and the issue of a refuted claim.
+    """Run ``epsaudit reproduce``: write a refuted claim as a script, as the text of an issue, or both.
 
-    A function that only the file names runs only with ``run``. A ``function`` that the user has typed always runs.
+    The script is also run if the audited function is known. For safety, a function that is named only by the result
+    file is imported and run only if ``run`` is true. A function that the user has typed (--function) is always run.
     """
     refuse_unwritable(out, issue)
     everything = load(file)
@@ -79,9 +80,10 @@ def reproduce(
 
 
 def _find_pair(result: Any, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:
-    """Return the datasets of a result, or None if they are not known.
+    """Return the pair of datasets that a result is about, or None if the datasets are not known.
 
-    They are the given pair that fits the result, or are parsed from the text of the result if this text is complete.
+    ``pairs`` are pairs of JSON texts, from the option --pair or from the recorded command. If there are none, the
+    datasets are parsed from the text in the result, provided that this text was not shortened.
     """
     known = read_pairs(pairs, server.decode_dataset)
     for one in known:
@@ -102,9 +104,9 @@ def _split_words(words: str, option: str) -> list[str]:
 
 
 def _describe_command(words: Sequence[str]) -> list[str]:
-    """Return the command that imports a served function and describes it.
+    """Return the command line that imports a function in its Python environment and prints a description of it.
 
-    ``words`` are the words after 'epsaudit serve'.
+    ``words`` are the arguments of ``epsaudit serve`` for this function. Raises `AuditError` if they name no function.
     """
     from epsaudit.tools.cli.main import EPSAUDIT
 
@@ -119,7 +121,10 @@ def _describe_command(words: Sequence[str]) -> list[str]:
 
 
 def _request_description(words: Sequence[str]) -> AuditedFunction:
-    """Import a served function in its environment, and return the server's description of it."""
+    """Import a function in its Python environment, and return what the environment says about the function.
+
+    ``words`` are the arguments of ``epsaudit serve`` for this function. Raises `OwnCodeError` if it cannot be imported.
+    """
     command = _describe_command(words)
     python, _, name, parameters, _, data, _ = command
     try:
@@ -136,9 +141,10 @@ def _request_description(words: Sequence[str]) -> AuditedFunction:
 
 
 def _recorded_function(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:
-    """Return the words after 'epsaudit serve' and the pairs of a recorded command.
+    """Parse a recorded ``epsaudit audit`` or ``epsaudit hunt`` command. Return its function and its pairs of datasets.
 
-    Both are empty if the command contains no function.
+    The function is returned as arguments of ``epsaudit serve``, and each pair as two JSON texts. Both lists are empty
+    if the command cannot be parsed.
     """
     from epsaudit.tools.cli.main import EPSAUDIT
 

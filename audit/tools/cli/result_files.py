@@ -24,9 +24,10 @@ def matching_names(names: Sequence[str], patterns: Sequence[str], file: Path) ->
 
 
 def refuse_to_import(names: Sequence[str], file: Path, run: bool) -> None:
-    """Raise `AuditError` for names of modules that would be imported only because the result file contains them.
+    """Raise `AuditError` if a name would import a module that only the result file names, and ``run`` is false.
 
-    The option --run allows importing them.
+    ``names`` are names of mechanisms; 'module:object' imports a module. A result file may come from somebody else, so
+    that the user has to allow the import by the option --run.
     """
     if not run and (foreign := [name for name in dict.fromkeys(names) if ":" in name]):
         raise AuditError(

@@ -24,9 +24,18 @@ MEMBERSHIP = {"1": True, "true": True, "in": True, "yes": True, "0": False, "fal
 
 @dataclass(frozen=True)
 class Scores:
-    """The columns of a file of scores by role, all of the same length.
+    """The contents of a file of membership scores: one array per role of a column, all of the same length.
 
-    ``notes`` says what was assumed about the file.
+    Attributes
+    ----------
+    included : bool array
+        Whether the canary of each row was in the training data.
+    score : float array
+        The score of each row.
+    run, canary, scored : array or None
+        The optional columns: see `epsaudit.audit_scores`.
+    notes : tuple of str
+        What was assumed about the file, as sentences for the result.
     """
 
     included: NDArray[np.bool_]
@@ -76,7 +85,10 @@ def read_scores(file: Path, names: str = "") -> Scores:
 
 
 def _parse_names(text: str) -> dict[str, str]:
-    """Return the column names by role from the text of --names."""
+    """Parse the text of the option --names, and return a dictionary from roles to column names.
+
+    For example, 'score=loss,included=member' becomes ``{"score": "loss", "included": "member"}``.
+    """
     names: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         role, sign, column = (word.strip() for word in part.partition("="))
@@ -91,7 +103,11 @@ def _parse_names(text: str) -> dict[str, str]:
 
 
 def _find_column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -> ColumnArray | None:
-    """Return the column with this role, or None if it is optional and missing."""
+    """Return the column that has the role ``role``; None if the role is optional and there is no such column.
+
+    ``names`` maps roles to column names that differ from the roles. Raises `AuditError` if a required column is
+    missing.
+    """
     name = names.get(role, role)
     if name in columns:
         return columns[name]
@@ -104,9 +120,9 @@ def _find_column(columns: Columns, role: str, names: Mapping[str, str], file: Pa
 
 
 def _join_in_and_out(columns: Columns, file: Path) -> Columns:
-    """Convert the columns 'in' and 'out' to one row for each run.
+    """Convert the two columns 'in' and 'out' to the columns 'included', 'score' and 'run', with one row per run.
 
-    The columns contain scores of runs with the canary and of runs without the canary.
+    'in' contains the scores of runs with the canary, and 'out' the scores of runs without the canary.
     """
     for name in ("in", "out"):
         if columns[name].ndim != 1:
@@ -120,7 +136,10 @@ def _join_in_and_out(columns: Columns, file: Path) -> Columns:
 
 
 def to_membership(column: ColumnArray, file: Path) -> NDArray[np.bool_]:
-    """Return whether each row is a member, from numbers 0 and 1 or from the words in `MEMBERSHIP`."""
+    """Convert the column 'included' to booleans and return them.
+
+    The column contains numbers 0 and 1, or words such as 'in' and 'out'; see `MEMBERSHIP`.
+    """
     if column.dtype.kind in "biuf" and np.all((column == 0) | (column == 1)):
         return column.astype(bool)
     words = [str(one).strip().lower() for one in column.tolist()]
@@ -133,7 +152,10 @@ def to_membership(column: ColumnArray, file: Path) -> NDArray[np.bool_]:
 
 
 def _scores_to_numbers(column: ColumnArray, file: Path) -> NDArray[np.float64]:
-    """Return scores as numbers. Columns of text may contain numbers."""
+    """Convert a column of scores to floats and return them.
+
+    Text is parsed. Raises `AuditError` if a value is not a number.
+    """
     if column.dtype.kind in "fiub":
         return column.astype(float)
     if column.dtype.kind not in "OU":
@@ -149,7 +171,10 @@ def _scores_to_numbers(column: ColumnArray, file: Path) -> NDArray[np.float64]:
 
 
 def _name_roles(file: Path, found: NDArray[Any], notes: list[str]) -> Columns:
-    """Return the columns of a matrix by the roles in `MATRIX_ROLES`, and add a note that says what was assumed."""
+    """Return the columns of a two-dimensional array by role, in the order of `MATRIX_ROLES`.
+
+    An .npy file has no column names. A sentence that states the assumed roles is therefore appended to ``notes``.
+    """
     order = ", ".join(MATRIX_ROLES)
     if found.ndim == 1:
         raise AuditError(

@@ -41,7 +41,10 @@ def scores(
     quiet: bool,
     numbers: dict[str, float],
 ) -> int:
-    """Audit a file of scores or four counts. Returns 1 if the claim is refuted."""
+    """Run ``epsaudit scores``: audit a file of membership scores, or the four counts TP, FP, TN and FN of guesses.
+
+    Prints the result and writes files. Returns the exit status, which is 1 if the claim is refuted.
+    """
     if (file is None) == (counts is None):
         raise AuditError("Give a file of scores, or --counts TP FP TN FN.")
     if counts is not None:
@@ -97,7 +100,7 @@ def scores(
 
 
 def _curve_claim(points: Any) -> TradeOff:
-    """Return the claim that the points of --profile make."""
+    """Return the trade-off claim for ``points``, the parsed value of --profile: a list of points [epsilon, delta]."""
     if not isinstance(points, list) or not all(isinstance(one, list) and len(one) == 2 for one in points):
         raise AuditError(
             f"--profile is {clipped(repr(points), QUOTED)}; it must be a list of points, [[EPSILON, DELTA], ...]."
@@ -106,7 +109,10 @@ def _curve_claim(points: Any) -> TradeOff:
 
 
 def _parse_guesses(text: str | None) -> Any:
-    """Return the value of --guesses: a number, or the name of a rule, which is checked later."""
+    """Parse the value of the option --guesses: return an integer if the text is a number, else the text itself.
+
+    Text is the name of a rule for the number of guesses; `audit_scores` checks it.
+    """
     try:
         return int(text) if text is not None and text.isdecimal() else text
     except ValueError:  # Python refuses to read an integer with more than 4,300 digits

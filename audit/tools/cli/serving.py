@@ -12,7 +12,10 @@ from epsaudit.tools.cli import AS_EXPECTED
 
 
 def serve(function: str | None, parameters: str | None, *, python: str | None, data: str, fresh: bool) -> int:
-    """Replace this process by the server of a function, or print the path of the server if no function is given."""
+    """Run ``epsaudit serve``: replace this process by a server that answers an audit's requests to run ``function``.
+
+    If no function is given, print the path of the server program and return 0.
+    """
     if function is None:
         print(server.__file__)
         return AS_EXPECTED

@@ -13,11 +13,11 @@ from epsaudit.errors import AuditError, suggest_name
 
 
 def read_settings(command: click.Command, folder: Path) -> dict[str, Any]:
-    """Return the values of options by the names of click's parameters, from the nearest pyproject.toml.
+    """Read default values of options from the table [tool.epsaudit] of the nearest pyproject.toml.
 
-    The file is looked for in ``folder`` and its parents. A setting has the name of an option without the hyphens at its
-    beginning, or is ``names`` for the mechanisms. Raises `AuditError` if the file is no TOML, or has a setting that the
-    command does not know.
+    Returns the values by the names of click parameters. The file is searched in ``folder`` and its parents. The key of
+    a setting is the name of an option without the leading hyphens, or ``names`` for the list of mechanisms. Raises
+    `AuditError` if the file is not valid TOML, or if ``command`` has no option with the name of a setting.
 
     >>> from epsaudit.tools.cli.main import EPSAUDIT
     >>> read_settings(EPSAUDIT.commands["audit"], Path("/"))
@@ -46,7 +46,11 @@ def read_settings(command: click.Command, folder: Path) -> dict[str, Any]:
 
 
 def given_by_settings(context: click.Context) -> list[str]:
-    """Return the words that give the settings of a command which were not typed, for the recorded command."""
+    """Return the command-line words that are equivalent to the settings taken from pyproject.toml.
+
+    They are added to the command line that a result file records, so that the recorded command does not depend on
+    pyproject.toml. Options that the user typed are not repeated.
+    """
     words: list[str] = []
     for parameter in context.command.params:
         source = context.get_parameter_source(str(parameter.name))
@@ -67,7 +71,7 @@ def given_by_settings(context: click.Context) -> list[str]:
 
 
 def _settings_of(command: click.Command) -> dict[str, Any]:
-    """Return the parameters of a command by the names of their settings."""
+    """Return the click parameters of a command by the names of their settings, for example 'trials' for --trials."""
     found: dict[str, Any] = {}
     for parameter in command.params:
         words = [word.lstrip("-") for word in parameter.opts if word.startswith("--")]

@@ -17,7 +17,10 @@ TypedPairs = Sequence[tuple[str, str]]
 
 
 def required_claim(numbers: Mapping[str, float], who: str) -> Claim:
-    """Return the claim that these numbers make; raise `AuditError` if they make none. ``who`` is its subject."""
+    """Return the claim with the given parameters, such as ``{"epsilon": 1.0}``; raise `AuditError` if there is none.
+
+    ``who`` is the subject of the error message, for example 'A hunt'.
+    """
     claim = claim_from_numbers(numbers)
     if claim is None:
         words = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
@@ -35,10 +38,12 @@ def read_entries(
     fresh: bool,
     numbers: Mapping[str, float],
 ) -> list[Entry]:
-    """Return the registered mechanisms with these names, objects of the user's, or the program of --command.
+    """Return the mechanisms to audit, each as an `Entry` with its claim and pairs.
 
-    Raises `AuditError` if names and a program are given, or if the pairs or the claim of a program or of a function are
-    missing.
+    They are registered mechanisms, objects of the user such as 'FILE.py:object', or the program of the option
+    --command. Raises `AuditError` if both names and a program are given, or if the pairs or the claim of a program or
+    function are missing. With ``by_value``, modules of the user's objects are pickled for workers that cannot import
+    them.
     """
     if program is None:
         if not (pair or numbers or fresh):
@@ -62,14 +67,18 @@ def read_entries(
 
 
 def read_pairs(pair: Sequence[Sequence[str]], made: Callable[[Any], Any] = lambda data: data) -> list[DatasetPair]:
-    """Return the pairs of datasets that were typed in JSON; ``made`` converts the JSON value of each dataset."""
+    """Parse pairs of datasets that were typed as JSON, and return them.
+
+    The function ``made`` converts the JSON value of each dataset.
+    """
     return [DatasetPair(*(read_json(one, "--pair", made) for one in both)) for both in pair]
 
 
 def read_function(words: Sequence[str], who: str) -> tuple[str | None, str]:
-    """Return the environment, or None, and the function that the words of a command name.
+    """Return environment and function from the typed words [ENVIRONMENT] MODULE:FUNCTION.
 
-    Raises `AuditError`, which starts with the command ``who``, if there are no words or more than two.
+    The environment is None if it was not typed. Raises `AuditError` if there are no words or more than two. ``who`` is
+    the name of the command for the message.
     """
     if len(words) not in (1, 2):
         raise AuditError(

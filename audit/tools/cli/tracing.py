@@ -30,10 +30,11 @@ def trace_function(
     numbers: dict[str, float],
     bounding: dict[str, Any],
 ) -> int:
-    """Trace a function on each pair and print the traces, or print upper bounds.
+    """Run ``epsaudit trace``: trace a function on each pair and print the line that leaks, or print upper bounds.
 
-    Returns 1 if a trace is suspicious, if its audit refutes the claim, or if an upper bound is not within the claim.
-    ``bounding`` contains the options of upper bounds.
+    ``words`` name the function, ``numbers`` are the parameters of the claim, and ``bounding`` contains the options of
+    upper bounds. Returns the exit status, which is 1 if a trace is suspicious, if the audit of a suspected leak refutes
+    the claim, or if an upper bound exceeds the claim.
     """
     if bounding.pop("above"):
         from epsaudit.tools.cli import bounding as upper

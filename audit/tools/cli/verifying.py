@@ -30,7 +30,11 @@ def verify_file(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Recompute results from their counts, or run their audits again, and print whether each is as stored."""
+    """Run ``epsaudit verify``: check stored results.
+
+    The bounds are recomputed from the stored counts or, with ``rerun``, the audits are repeated. Prints whether the
+    results are as stored. Returns the exit status, which is 1 if a recomputed result differs from the stored result.
+    """
     items = results.read_file(file)
     rebuilt = [verify.rebuild(item) for item in items]
     found_names = [result.mechanism for result in rebuilt]
@@ -72,14 +76,21 @@ def verify_file(
 
 
 def _entry(name: str, claim: Claim, command: str) -> Entry:
-    """Return the entry with this name. A function of the user's gets this claim, and the command's pairs."""
+    """Return the mechanism with this name as an `Entry`, so that its audit can be repeated.
+
+    A registered mechanism has its own claim and pairs. A function of the user ('module:function') has none: it gets
+    ``claim``, and the pairs that are options of the recorded ``command``.
+    """
     if ":" not in name or not (context := _context_of(command)) or not context.params["pair"]:
         return chosen([name])[0]
     return own_entry(name, pairs=read_pairs(context.params["pair"]), claim=claim, fresh=context.params["fresh"])
 
 
 def _context_of(command: str) -> click.Context | None:
-    """Return the parsed arguments of a recorded ``epsaudit audit``; None if the command is another one."""
+    """Parse a recorded ``epsaudit audit`` command and return its click context.
+
+    Returns None if it is another command, or is not valid.
+    """
     from epsaudit.tools.cli.main import EPSAUDIT
 
     if _check_command(command):
@@ -89,7 +100,10 @@ def _context_of(command: str) -> click.Context | None:
 
 
 def _check_command(command: str) -> str:
-    """Return what is wrong with a recorded command of epsaudit that epsaudit would not accept, or ''."""
+    """Return a sentence if a recorded command starts with 'epsaudit' but epsaudit would reject it, else ''.
+
+    A command that epsaudit rejects cannot have produced the result, so that the result file was changed or forged.
+    """
     from epsaudit.tools.cli.main import EPSAUDIT
 
     try:

@@ -31,18 +31,22 @@ MAX_COMPARED_CATEGORIES = 30
 
 @dataclass(frozen=True)
 class Difference:
-    """The column in which two parts differ most, with a p-value that accounts for the number of tests."""
+    """The column in which train and holdout differ most, with a p-value and a sentence that describes the difference.
+
+    The p-value is corrected for the number of tests: the smallest p-value is multiplied by this number.
+    """
 
     p_value: float
     sentence: str
 
 
 def check_tables(train: Table, holdout: Table, release: Table, strata: Strata | None = None) -> list[str]:
-    """Refuse tables whose audit would be void or meaningless, and return notes about identical records.
+    """Raise `AuditError` if the tables do not permit a valid audit; otherwise return notes for the result.
 
-    Raises `AuditError` if two of the tables contain the same records, or if a random split produces a difference
-    between train and holdout as large as the one found with a probability below `MIN_CHANCE`. With ``strata``, the
-    split was made within each of them, and only differences within a stratum are refused.
+    The error is raised if two of the tables contain the same records, or if train and holdout differ so much that a
+    random split would produce such a difference with a probability below `MIN_CHANCE`. If ``strata`` is given, the
+    split was made within each stratum, and train and holdout are compared within the strata only. A note says how many
+    records are in both train and holdout.
     """
     values = np.concatenate([train.values, holdout.values, release.values])
     codes = np.stack([np.unique(column, return_inverse=True)[1] for column in values.T], axis=1)
@@ -78,20 +82,23 @@ def check_tables(train: Table, holdout: Table, release: Table, strata: Strata | 
 
 
 def _log_chance_of_halves(counts: Ints) -> float:
-    """Return the log-probability that a random split into halves puts the same records into both.
+    """Return the log-probability that a random split into two halves gives two halves with identical contents.
 
-    ``counts`` says how often each distinct record is in one half.
+    ``counts`` contains the number of copies of each distinct record in one half.
     """
     return float(np.sum(_log_binomial(counts)) - _log_binomial(counts.sum()))
 
 
 def _log_binomial(half: Ints) -> Floats:
-    """Return the logarithm of the binomial coefficient of 2 ``half`` over ``half``."""
+    """Return the logarithm of the binomial coefficient "2 half choose half", elementwise."""
     return np.asarray(gammaln(2.0 * half + 1.0) - 2.0 * gammaln(half + 1.0))
 
 
 def _difference_within(train: Table, holdout: Table, strata: Strata | None) -> Difference:
-    """Return the largest difference within a stratum. Only the `MAX_STRATA` strata with most records are tested."""
+    """Return the largest difference between train and holdout within one stratum.
+
+    Only the `MAX_STRATA` strata with the most records are tested. Without strata, the whole tables are compared.
+    """
     if strata is None:
         return find_difference(train, holdout)
     names = [np.asarray(part) for part in strata]
@@ -112,10 +119,11 @@ def _difference_within(train: Table, holdout: Table, strata: Strata | None) -> D
 def find_difference(train: Table, holdout: Table) -> Difference:
     """Return the column in which train and holdout differ most.
 
-    The numbers of train and holdout records in a set of values are compared by Fisher's exact test: values up to each
-    decile of a column of numbers, each frequent category, and missing values. The sets are those of all records
-    together, so that a random split determines only how many of their records are in train. The smallest p-value is
-    multiplied by the number of tests and is therefore valid for any size of the parts and any repeated values.
+    Each column is divided into sets of values: the values up to each decile of a column of numbers, each frequent
+    category, and the missing values. For each set, Fisher's exact test compares the numbers of train records and of
+    holdout records in the set. The sets are computed from train and holdout together, so that the test is exact under a
+    random split. The smallest p-value is multiplied by the number of tests (Bonferroni) and is therefore valid for
+    parts of any size and for repeated values.
 
     >>> ages = np.arange(400.0)[:, None]
     >>> young, old = Table(("age",), (None,), ages[:200]), Table(("age",), (None,), ages[200:])
@@ -139,7 +147,11 @@ def find_difference(train: Table, holdout: Table) -> Difference:
 
 
 def _sets(values: Floats, is_number: bool) -> Iterator[NDArray[np.bool_]]:
-    """Yield whether each value is missing, and whether it is in each other set of values that is compared."""
+    """Yield boolean masks over the values of one column, one mask per set that is compared between train and holdout.
+
+    The first mask selects missing values. The others select the values up to each decile or, in a column of categories,
+    each frequent category.
+    """
     missing = np.isnan(values)
     yield missing
     if missing.all():
@@ -156,7 +168,11 @@ def _sets(values: Floats, is_number: bool) -> Iterator[NDArray[np.bool_]]:
 def _describe_difference(
     name: str, levels: tuple[str, ...] | None, train: Floats, holdout: Floats, is_missing: bool
 ) -> str:
-    """Return a clause that says in what way two parts of a column differ."""
+    """Return a clause that describes how a column differs between train and holdout.
+
+    An example is 'age has mean 41 in train and 52 in holdout'. ``is_missing`` says that the numbers of missing values
+    differ.
+    """
     if is_missing:
         shares = [f"{np.mean(np.isnan(part)):.3g}" for part in (train, holdout)]
         return f"a share of {shares[0]} of {name} is missing in train and of {shares[1]} in holdout"

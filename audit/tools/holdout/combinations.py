@@ -26,10 +26,12 @@ HASH_SEED = 64
 
 
 def rare_combination_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
-    """Return for each distinct record whether the release contains its rare combinations of one to three columns.
+    """Return scores that are high for records whose rare combinations of values also occur in the release.
 
-    A score is the mean log ratio of the frequency of a combination in the release and among all records. The weight of
-    a combination is the reciprocal of its number among all records.
+    There is one score for single columns, one for pairs and one for triples of columns. Each score is a weighted mean
+    over combinations of columns of a log ratio: the frequency of the record's values in the release, divided by their
+    frequency among all records. The weight is the reciprocal of the number of records with these values, so that rare
+    values count most. Returns the scores by name, with one value per distinct record.
     """
     n_columns = len(encoded.is_number)
     found = {}
@@ -45,14 +47,14 @@ def rare_combination_scores(encoded: Encoded, rng: np.random.Generator) -> dict[
 
 
 def query_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
-    """Return for each distinct record how many records agree with it on random sets of columns.
+    """Return scores that compare, for random sets of columns, how many records agree with a record on the whole set.
 
-    - ``queries``: the mean log ratio of the numbers of agreeing records in the release and among all records;
-    - ``matched queries``: the fraction of the sets on which a record of the release agrees with this record, but no
-      other record does.
+    - ``queries``: the mean log ratio of the number of agreeing records in the release to the number among all records;
+    - ``matched queries``: the fraction of the sets of columns on which some record of the release agrees with the
+      record, while no other train or holdout record does.
 
-    Counts of this kind are the features of the query-based attack on synthetic data (Houssiau et al. 2022,
-    https://arxiv.org/abs/2211.06550; Meeus et al. 2023, https://arxiv.org/abs/2306.10308).
+    Each score has one value per distinct record. Such counts are the features of the query-based attack on synthetic
+    data (Houssiau et al. 2022, https://arxiv.org/abs/2211.06550; Meeus et al. 2023, https://arxiv.org/abs/2306.10308).
     """
     n_columns = len(encoded.is_number)
     total, matched = np.zeros((2, len(encoded.records)))
@@ -66,10 +68,11 @@ def query_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats
 
 
 def count_agreeing(encoded: Encoded, columns: Sequence[int], exact: bool = False) -> tuple[Floats, Floats]:
-    """Return how many pooled records and how many records of the release agree with each record on some columns.
+    """Count, for each distinct record, the records that agree with it on the given columns.
 
-    Columns agree if they have the same bin or category; if ``exact`` is true, the same value. A pooled record agrees
-    with itself.
+    Returns two arrays: the number of agreeing train and holdout records (including the record itself), and the number
+    of agreeing records of the release. Two records agree on a column if they have the same bin or category or, if
+    ``exact`` is true, the same value.
     """
     values = [part.codes if exact else part.bins for part in (encoded.records, encoded.release)]
     cells = _number_cells(np.concatenate([one[:, columns] for one in values]))
@@ -83,7 +86,11 @@ def count_agreeing(encoded: Encoded, columns: Sequence[int], exact: bool = False
 
 
 def _number_cells(values: Ints) -> Ints:
-    """Return one number for each row, the same for equal rows and small enough for an array of counters."""
+    """Return one integer per row of ``values``, so that equal rows have equal integers and different rows different ones.
+
+    The integers are small enough to be indices of an array of counters. Large tables are hashed; a collision is
+    possible with negligible probability.
+    """
     sizes = [int(size) + 1 for size in values.max(axis=0)]
     if math.prod(sizes) <= MAX_COUNTERS:
         return np.asarray(values @ np.cumprod([1, *sizes[:-1]]))
@@ -93,7 +100,11 @@ def _number_cells(values: Ints) -> Ints:
 
 
 def _draw_combinations(n_columns: int, size: int, rng: np.random.Generator) -> Iterator[list[int]]:
-    """Yield all combinations of columns, or `MAX_COMBINATIONS` random ones if there are more; all single columns."""
+    """Yield combinations of ``size`` columns as lists of column indices.
+
+    All combinations are yielded if ``size`` is 1 or if there are at most `MAX_COMBINATIONS`, else this number of random
+    ones.
+    """
     if size == 1 or math.comb(n_columns, size) <= MAX_COMBINATIONS:
         yield from map(list, itertools.combinations(range(n_columns), size))
         return
@@ -102,6 +113,9 @@ def _draw_combinations(n_columns: int, size: int, rng: np.random.Generator) -> I
 
 
 def _log_frequency_ratio(in_release: Floats, among_records: Floats, encoded: Encoded) -> NDArray[np.float64]:
-    """Return the log ratio of smoothed frequencies in the release and among all records."""
+    """Return the log ratio of the frequency in the release to the frequency among all train and holdout records.
+
+    The arguments are counts; one half is added to each count so that the ratio is finite.
+    """
     sizes = encoded.records.counts.sum() / encoded.release.counts.sum()
     return np.asarray(np.log((in_release + 0.5) / (among_records + 0.5) * sizes))

@@ -22,21 +22,26 @@ of 0 gives a finite ratio."""
 
 
 def release_rows_searched(encoded: Encoded) -> int:
-    """Return the number of distinct rows of the release among which neighbours are searched."""
+    """Return the number of distinct rows of the release that take part in the search for nearest neighbours.
+
+    It is smaller than the release if the search would compute more than `MAX_SEARCHED_DISTANCES` distances.
+    """
     return min(len(encoded.release), max(NEIGHBOURS, MAX_SEARCHED_DISTANCES // len(encoded.records)))
 
 
 def distance_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
-    """Return scores of each distinct record by its distance to the release.
+    """Return scores by the distance of each record to the release, by name, with one value per distinct record.
 
-    - ``copies``: the number of records of the release that are equal to it;
-    - ``distance``, ``second distance``: to the closest and the second closest distinct record of the release, on ranks
-      and categories; a copy has the distance 0, and no other record has;
-    - ``distance ratio``: the quotient of both, which is small if one record of the release stands out;
-    - ``scaled distance``, ``scaled distance ratio``: the same on standardised numbers;
-    - ``local density``, ``near density``: the log ratio of the density of the release to the density of other records
-      around it, from the distances to the first and to the fifth neighbour in each. This is the attack DOMIAS (van
-      Breugel et al. 2023, https://arxiv.org/abs/2302.12580) with densities of nearest neighbours.
+    - ``copies``: the number of records of the release that are equal to the record;
+    - ``distance``, ``second distance``: the distance to the closest and to the second closest distinct record of the
+      release. It compares ranks of numbers, and categories. It is 0 only for equal records;
+    - ``distance ratio``: the closest distance divided by the second closest. It is small if one record of the release
+      is much closer than all others;
+    - ``scaled distance``, ``scaled distance ratio``: the same for a distance that compares standardised numbers;
+    - ``local density``, ``near density``: the log ratio of the density of the release around the record to the density
+      of other train and holdout records around it. The densities are estimated from the distance to the first neighbour
+      and from the distance to the fifth neighbour. This is the attack DOMIAS (van Breugel et al. 2023,
+      https://arxiv.org/abs/2302.12580) with nearest-neighbour densities.
     """
     searched = _sample_rows(encoded.release, release_rows_searched(encoded), rng)
     near = find_neighbours(encoded.records, _rows(encoded.release, searched), encoded.is_number)
@@ -59,7 +64,7 @@ def distance_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Flo
 
 
 def _sample_rows(part: EncodedRows, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Return ``size`` random rows of a part in ascending order, or all rows if it has no more."""
+    """Return the indices of ``size`` random rows in ascending order; all rows if there are not more than ``size``."""
     return np.sort(rng.choice(len(part), size, replace=False)) if len(part) > size else np.arange(len(part))
 
 
@@ -75,10 +80,10 @@ def _rows(part: EncodedRows, rows: np.ndarray) -> EncodedRows:
 
 
 def _with_zero(near: Neighbours, has_equal: np.ndarray) -> Neighbours:
-    """Return the distances with a first distance of 0 for records that have an equal one.
+    """Insert the distance 0 at the front for records that have an equal record, and return the corrected distances.
 
-    The search may have missed an equal record, because it was not in the sample, or it may have left it out as the
-    record itself.
+    This is necessary because the search can miss an equal record: it may be outside of the sample that was searched, or
+    the search may have excluded it as the record itself. ``has_equal`` says which records have an equal one.
     """
 
     def first_zero(distances: Singles) -> Singles:
@@ -89,11 +94,14 @@ def _with_zero(near: Neighbours, has_equal: np.ndarray) -> Neighbours:
 
 
 def _quotient(first: Singles, second: Singles) -> Floats:
-    """Return first / second, and 1 where both are 0."""
+    """Return ``first / second`` elementwise, and 1 where ``second`` is 0."""
     return np.divide(first, second, out=np.ones(len(first)), where=second > 0.0)
 
 
 def _log_distance_ratio(numerator: Singles, denominator: Singles) -> Floats:
-    """Return the logarithm of the ratio of two distances, which is finite if distances are 0."""
+    """Return the logarithm of the ratio of two arrays of distances.
+
+    A small constant is added to both distances, so that the result is finite even if a distance is 0.
+    """
     smoothing = SMOOTHING * (float(np.median(numerator)) or 1.0)
     return np.log((numerator + smoothing) / (denominator + smoothing))

@@ -26,7 +26,9 @@ MISSING_NUMBER = -3.0 * EXTREME
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Distinct records of the pooled parts or of the release, one row for each, sorted by their values.
+    """The distinct records of a table, one row per distinct record, in the forms that the scores need.
+
+    The table is either the release, or train and holdout together. Rows are sorted by their values.
 
     Attributes
     ----------
@@ -54,7 +56,7 @@ class EncodedRows:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Pooled records and a release in the same encoding.
+    """The records (train and holdout together) and the release, both encoded in the same way.
 
     Attributes
     ----------
@@ -76,7 +78,7 @@ class Encoded:
 
 
 def encode_tables(records: Table, release: Table) -> Encoded:
-    """Encode pooled records and a release, whose columns are the same.
+    """Encode records (train and holdout in one table) and a release with the same columns, and return both.
 
     >>> records = Table(("age",), (None,), np.array([[30.0], [20.0], [30.0]]))
     >>> found = encode_tables(records, Table(("age",), (None,), np.array([[30.0], [40.0]])))
@@ -101,7 +103,10 @@ def encode_tables(records: Table, release: Table) -> Encoded:
 
 
 def _encode_numbers(column: Floats) -> tuple[NDArray[Any], ...]:
-    """Return codes, ranks, standardised numbers and bins of a column of numbers."""
+    """Encode a column of numbers; return its codes, ranks, standardised numbers and bins as four arrays.
+
+    `EncodedRows` describes these forms.
+    """
     distinct, codes, sizes = np.unique(column, return_inverse=True, return_counts=True)
     missing = np.isnan(column)
     known = sizes[~np.isnan(distinct)]
@@ -120,14 +125,21 @@ def _encode_numbers(column: Floats) -> tuple[NDArray[Any], ...]:
 
 
 def _encode_categories(column: Floats) -> tuple[NDArray[Any], ...]:
-    """Return codes of a column of categories, three times, and its categories numbered by their frequency."""
+    """Encode a column of categories; return four arrays, in the same order as `_encode_numbers`.
+
+    The first three are the same codes. The last one numbers the categories by their frequency, the most common one 0.
+    """
     _, codes, sizes = np.unique(column, return_inverse=True, return_counts=True)
     by_frequency = np.argsort(np.argsort(-sizes, kind="stable"))
     return codes, codes.astype(np.float32), codes.astype(np.float32), by_frequency[codes]
 
 
 def find_distinct_rows(codes: Ints) -> tuple[Ints, Ints]:
-    """Return the first row of each distinct row, sorted by values, and the number of the distinct row of each row."""
+    """Find the distinct rows of a matrix, sorted by their values.
+
+    Returns the index of the first occurrence of each distinct row, and for each row of the matrix the number of its
+    distinct row.
+    """
     order = np.lexsort(codes.T)
     starts = np.ones(len(codes), bool)
     starts[1:] = np.any(codes[order[1:]] != codes[order[:-1]], axis=1)

@@ -24,13 +24,13 @@ MIN_TREE_ROWS = 1000
 
 
 def marginal_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
-    """Return log-likelihood ratios of each distinct record between models of the release and of all records.
+    """Return log-likelihood ratios of each distinct record: a model of the release against a model of all records.
 
-    - ``marginals``: the columns are independent in both models;
-    - ``tree``: pairs of columns along a tree are dependent (Chow and Liu 1968). The tree joins the columns with the
-      largest mutual information among all records.
+    - ``marginals``: in both models, the columns are independent;
+    - ``tree``: in both models, pairs of columns that are joined by a tree are dependent (Chow and Liu 1968). The tree
+      joins the columns with the largest mutual information among all train and holdout records.
 
-    All frequencies are smoothed by adding one half to each count.
+    One half is added to each count, so that no frequency is 0.
     """
     levels = [np.minimum(part.bins, MAX_MARGINAL_LEVELS - 1) for part in (encoded.records, encoded.release)]
     sizes = np.max([one.max(axis=0) for one in levels], axis=0) + 1
@@ -50,7 +50,11 @@ def marginal_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Flo
 
 
 def _log_likelihood_ratio(cells: list[Ints], counts: list[Floats], size: int) -> Floats:
-    """Return the log ratio of the frequencies of each record's cell in the release and among all records."""
+    """Return, for each distinct record, the log ratio of its cell's frequencies in the release and among all records.
+
+    A cell is a combination of values. ``cells`` and ``counts`` contain the cell and the number of copies of each
+    distinct row, first for the records and then for the release; ``size`` is the number of cells.
+    """
     logs = []
     for cell, count in zip(cells, counts, strict=True):
         smoothed = np.bincount(cell, count, size) + 0.5
@@ -59,7 +63,7 @@ def _log_likelihood_ratio(cells: list[Ints], counts: list[Floats], size: int) ->
 
 
 def _spanning_tree(records: EncodedRows, levels: Ints, sizes: Ints, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """Return the pairs of columns of the tree that has the largest sum of mutual information."""
+    """Return the tree of columns with the largest total mutual information, as a list of pairs of column indices."""
     n_columns = len(sizes)
     joined = np.sort(rng.choice(n_columns, min(n_columns, MAX_TREE_COLUMNS), replace=False)).tolist()
     pairs = list(itertools.combinations(joined, 2))
@@ -79,7 +83,7 @@ def _spanning_tree(records: EncodedRows, levels: Ints, sizes: Ints, rng: np.rand
 
 
 def _mutual_information(levels: Ints, sizes: NDArray[np.int64], counts: Floats) -> float:
-    """Return the mutual information of two columns in nats."""
+    """Return the mutual information of two columns in nats. The columns of ``levels`` contain their levels."""
     joint = np.bincount(levels[:, 0] * sizes[1] + levels[:, 1], counts, int(sizes[0] * sizes[1])).reshape(sizes)
     joint = joint / joint.sum()
     product = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)

@@ -40,15 +40,15 @@ MAX_COMPARED_VALUES = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Distances of each record to its nearest rows of a reference, in ascending order.
+    """Distances from each record to its nearest rows of a reference table, in ascending order.
 
     Attributes
     ----------
     ranks : float array of shape (records, NEIGHBOURS)
-        Mean over columns of the difference of ranks, which is at most 1, or of 1 for different categories. This is a
-        distance of Gower.
+        Gower's distance: the mean, over columns, of the absolute difference of ranks, or of 1 for different categories.
+        It is at most 1.
     scaled : float array of shape (records, NEIGHBOURS)
-        Root of the mean squared difference of standardised numbers, or of 1 for different categories.
+        The root mean square, over columns, of the difference of standardised numbers, or of 1 for different categories.
     """
 
     ranks: Singles
@@ -58,7 +58,10 @@ class Neighbours:
 def find_neighbours(
     records: EncodedRows, reference: EncodedRows, is_number: NDArray[np.bool_], own: Ints | None = None
 ) -> Neighbours:
-    """Return distances to the nearest rows of a reference.
+    """Find the nearest rows of a reference table for each record, and return the distances.
+
+    A record with fewer than `NEIGHBOURS` neighbours has its largest distance in place of the missing ones. If it has no
+    neighbour at all, the distances are 1.
 
     Parameters
     ----------
@@ -104,7 +107,10 @@ def find_neighbours(
 
 
 def _find_candidates(points: Singles, targets: Singles, step: int) -> Ints:
-    """Return the columns of ``targets`` that may be nearest to each point."""
+    """Return, for each point, the indices of the columns of ``targets`` that may be its nearest neighbours.
+
+    ``targets`` is processed in steps of ``step`` columns.
+    """
     n_groups = step // GROUP_SIZE
     nearest = np.empty((len(points), targets.shape[1] // GROUP_SIZE), np.float32)
     for place, start in enumerate(range(0, targets.shape[1], step)):
@@ -118,7 +124,11 @@ def _find_candidates(points: Singles, targets: Singles, step: int) -> Ints:
 def _measure(
     records: EncodedRows, reference: EncodedRows, is_number: NDArray[np.bool_], rows: slice, candidates: Ints
 ) -> tuple[Singles, Singles]:
-    """Return both distances of some records to their candidates."""
+    """Return the two distances of `Neighbours`, on ranks and on standardised numbers, from records to candidate rows.
+
+    ``rows`` selects the records, and ``candidates`` contains the indices of the candidate rows of each of them. Each
+    result has the shape of ``candidates``.
+    """
     on_ranks = np.abs(records.ranks[rows, None] - reference.ranks[candidates])
     np.minimum(on_ranks, 1.0, out=on_ranks)  # different categories, and a missing number and another
     squares = on_ranks.copy()
@@ -128,7 +138,11 @@ def _measure(
 
 
 def _smallest(distances: Singles) -> Singles:
-    """Return the `NEIGHBOURS` smallest distances of each row in ascending order; infinite ones are replaced."""
+    """Return the `NEIGHBOURS` smallest distances of each row in ascending order.
+
+    An infinite distance means that there is no neighbour. It is replaced by the largest finite distance of the row, or
+    by 1 if the row has no finite distance.
+    """
     found = np.sort(np.partition(distances, NEIGHBOURS - 1, axis=1)[:, :NEIGHBOURS], axis=1)
     finite = np.isfinite(found)
     largest = np.max(np.where(finite, found, 0.0), axis=1, keepdims=True)
@@ -136,7 +150,10 @@ def _smallest(distances: Singles) -> Singles:
 
 
 def _embed(parts: list[EncodedRows], is_number: NDArray[np.bool_]) -> list[Singles]:
-    """Return points in the plane of at most `MAX_DIMENSIONS` principal axes for the rows of each part."""
+    """Map the rows of each table to points of a Euclidean space with at most `MAX_DIMENSIONS` dimensions.
+
+    If there are more coordinates, the points are projected on their principal axes. All tables use the same space.
+    """
     n_levels = np.max([part.bins[:, ~is_number].max(axis=0, initial=0) for part in parts], axis=0) + 1
     points = [_axes(part, is_number, np.minimum(n_levels, MAX_CATEGORY_AXES)) for part in parts]
     dimensions = points[0].shape[1]
@@ -150,7 +167,7 @@ def _embed(parts: list[EncodedRows], is_number: NDArray[np.bool_]) -> list[Singl
 
 
 def _axes(part: EncodedRows, is_number: NDArray[np.bool_], n_levels: Ints) -> Singles:
-    """Return ranks and limited numbers, and an indicator of each common category."""
+    """Return the coordinates of each row: ranks and scaled numbers, and an indicator of each common category."""
     indicators = [
         (np.minimum(column, levels - 1)[:, None] == np.arange(levels)).astype(np.float32) * np.float32(0.5**0.5)
         for column, levels in zip(part.bins[:, ~is_number].T, n_levels, strict=True)

@@ -19,11 +19,11 @@ SCORE_STREAM = 3
 def score_records(
     records: Table, release: Table, seed: int | None = None
 ) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
-    """Score records against a release.
+    """Compute scores that compare each train or holdout record with a release, for guessing which records are in train.
 
-    The scores are a function of the set of records, of the set of records of the release, and of the seed. They depend
-    neither on the order of the records nor on their parts, so that an attacker can compute them without knowing which
-    records are in train. Equal records have equal scores.
+    The scores depend only on the set of records, the set of released records and the seed. They do not depend on the
+    order of the records, nor on which record is in train, so that an attacker could compute them. Equal records have
+    equal scores.
 
     Parameters
     ----------

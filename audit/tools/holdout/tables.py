@@ -29,7 +29,7 @@ ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?")
 
 @dataclass(frozen=True)
 class Table:
-    """Records as a matrix.
+    """A table of records, stored as a matrix of numbers.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Table:
     levels : tuple
         For each column, None if it contains numbers, otherwise its categories in alphabetical order.
     values : array of shape (records, columns)
-        Numbers, and places of categories in ``levels``. A missing value is NaN.
+        The numbers. A category is stored as its index in ``levels``, and a missing value as NaN.
     """
 
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class Table:
 
     @property
     def is_number(self) -> Bools:
-        """Whether each column contains numbers."""
+        """Boolean array with one entry per column: whether the column contains numbers."""
         return np.array([levels is None for levels in self.levels])
 
     def join(self, other: Table) -> Table:
@@ -59,7 +59,7 @@ class Table:
 
 
 def read_tables(sources: Mapping[str, Any], columns: Sequence[str] | None = None) -> dict[str, Table]:
-    """Read tables with the same columns, in any order, and return them by the same keys.
+    """Read tables that have the same columns, possibly in another order, and return them under the keys of ``sources``.
 
     Parameters
     ----------
@@ -90,9 +90,10 @@ def read_tables(sources: Mapping[str, Any], columns: Sequence[str] | None = None
 
 
 def find_strata(tables: Mapping[str, Table], columns: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """Return the stratum of every train record and of every holdout record as text; None if there are no columns.
+    """Return the stratum of each train record and of each holdout record as text; None if ``columns`` is empty.
 
-    A stratum is a combination of values of the given columns. Raises `AuditError` if the tables lack a column.
+    A stratum is the set of records with the same values in the given columns. Raises `AuditError` if a column is
+    missing.
     """
     if not columns:
         return None
@@ -106,7 +107,11 @@ def find_strata(tables: Mapping[str, Table], columns: Sequence[str]) -> tuple[li
 
 
 def _read_source(source: Any, what: str) -> Columns:
-    """Return the columns of a table by name, as arrays of one dimension and the same length."""
+    """Read one table, and return its columns by name as one-dimensional arrays of the same length.
+
+    ``source`` is a path, a data frame or a mapping, and ``what`` is the name of the table in error messages. Raises
+    `AuditError` if the table cannot be read, or if it has no records.
+    """
     columns: Columns
     if isinstance(source, str | Path):
         columns = read_columns(Path(source), TABLE_LAYOUT, _name_places)
@@ -138,7 +143,10 @@ def _read_source(source: Any, what: str) -> Columns:
 
 
 def _as_array(column: Any) -> ColumnArray:
-    """Return a column as an array. Values of several types stay objects, which `numpy.array` would turn into text."""
+    """Convert a column to an array and return it. A list with values of several types becomes an array of objects.
+
+    `numpy.array` alone would turn such values into text.
+    """
     try:
         found = np.asarray(column)
         converted = found.ndim == 1 and found.dtype.kind in "US" and not isinstance(column, np.ndarray)
@@ -151,7 +159,10 @@ def _as_array(column: Any) -> ColumnArray:
 
 
 def _name_places(file: Path, found: ColumnArray) -> Columns:
-    """Name the columns of a matrix by their places, counted from 1. A single column may have one dimension."""
+    """Return the columns of an array without column names as 'column 1', 'column 2', and so on.
+
+    A one-dimensional array is a single column. Raises `AuditError` for more than two dimensions.
+    """
     if found.ndim == 1:
         return {"column 1": found}
     if found.ndim != 2:
@@ -169,7 +180,10 @@ def _select(table: Columns, columns: Sequence[str], what: str) -> Columns:
 
 
 def _refuse_other_names(first: str, names: Sequence[str], what: str, found: Sequence[str]) -> None:
-    """Raise `AuditError` if the columns ``names`` of the table ``first`` are not the columns ``found`` of ``what``."""
+    """Raise `AuditError` if two tables have different sets of column names.
+
+    ``names`` are the columns of the table ``first``, and ``found`` those of the table ``what``.
+    """
     advice = "Tables must have the same columns; select the common ones with columns= or --columns."
     for one, other, has, lacks in ((first, what, names, found), (what, first, found, names)):
         if missing := [name for name in has if name not in lacks]:
@@ -182,10 +196,12 @@ def _count_columns(number: int) -> str:
 
 
 def _join_kinds(name: str, columns: Mapping[str, ColumnArray]) -> tuple[tuple[str, ...] | None, list[Floats]]:
-    """Return the levels of a column, or None for numbers, and its values in each table.
+    """Decide whether a column contains numbers or categories, and convert it in all tables together.
 
-    Text that can be read as numbers in all tables is numbers, because CSV files contain only text. The records decide:
-    if train or holdout contains other text, the column has categories everywhere.
+    Returns the categories (None for numbers) and one array of values per table. A column of text contains numbers if
+    every text in every table can be parsed as a number; this is needed for CSV files, which contain only text. If train
+    or holdout contains other text, the column contains categories in all tables. Raises `AuditError` if the tables
+    disagree otherwise.
     """
     known = {what: _as_plain_column(column, name, what) for what, column in columns.items()}
     if all(_is_truth(column) for column in known.values()):
@@ -207,7 +223,10 @@ def _join_kinds(name: str, columns: Mapping[str, ColumnArray]) -> tuple[tuple[st
 
 
 def _as_plain_column(column: ColumnArray, name: str, what: str) -> ColumnArray:
-    """Return a column as numbers, dates, or objects that are text or None for a missing value."""
+    """Convert a column to one of three forms: numbers, dates, or an object array of text with None for missing values.
+
+    Raises `AuditError` for values of any other type.
+    """
     if column.dtype.kind in "iufM":
         return column
     if column.dtype.kind == "c" or column.dtype.names or column.dtype.kind in "mV":
@@ -227,12 +246,12 @@ def _as_plain_column(column: ColumnArray, name: str, what: str) -> ColumnArray:
 
 
 def _is_truth(column: ColumnArray) -> bool:
-    """Return whether a column contains only truth values as text, at least one, and missing values."""
+    """Return whether all values of a column are 'true', 'false' or missing, and at least one is not missing."""
     return column.dtype.kind == "O" and {one.lower() for one in column if one is not None} in TRUTHS
 
 
 def _to_numbers(column: ColumnArray) -> Floats | None:
-    """Return a column as numbers with NaN for missing values, or None if it contains text that is no number."""
+    """Convert a column to floats with NaN for missing values; return None if a text cannot be parsed as a number."""
     if column.dtype.kind == "M":
         return np.where(np.isnat(column), np.nan, column.astype("datetime64[us]").astype(np.int64).astype(float))
     if column.dtype.kind in "iuf":
@@ -248,7 +267,7 @@ def _to_numbers(column: ColumnArray) -> Floats | None:
 
 
 def _read_cell(text: str) -> float | None:
-    """Return the number, truth value or date that a text states; None if it states none."""
+    """Parse a number, truth value or date, and return it as a float; return None if the text is none of these."""
     try:
         return float(text)
     except ValueError:
@@ -263,7 +282,10 @@ def _read_cell(text: str) -> float | None:
 
 
 def _to_codes(columns: Sequence[ColumnArray]) -> tuple[tuple[str, ...], list[Floats]]:
-    """Return the categories of a column in alphabetical order, and their places in each table; NaN if missing."""
+    """Replace the categories of a column by their indices, in all tables together.
+
+    Returns the categories in alphabetical order, and for each table an array of indices, with NaN for missing values.
+    """
     levels = sorted({one for column in columns for one in column if one is not None})
     codes = {None: np.nan, **{level: float(place) for place, level in enumerate(levels)}}
     return tuple(levels), [np.array([codes[one] for one in column]) for column in columns]
