@@ -86,7 +86,7 @@ def count_agreeing(encoded: Encoded, columns: Sequence[int], exact: bool = False
 
 
 def _number_cells(values: Ints) -> Ints:
-    """Return one integer per row of ``values``, so that equal rows have equal integers and different rows different ones.
+    """Return one integer per row of ``values``: equal rows have equal integers, and different rows different ones.
 
     The integers are small enough to be indices of an array of counters. Large tables are hashed; a collision is
     possible with negligible probability.
