@@ -45,11 +45,14 @@ def audit(
 ) -> AuditResult:
     """Certify a lower bound on a mechanism's privacy loss.
 
-    Training runs choose the pair, the event and the certificate. They are about a tenth of all runs, up to a quarter
-    in small audits and a hundredth from ten million runs on, but up to three tenths if another choice may give a better
-    bound. All other runs are fresh, and certify this one choice with the whole error probability. If the runs of the
-    mechanism are independent, the bound exceeds the true parameter of the mechanism with probability at most
-    1 - confidence, whatever the mechanism is and however good or bad the choice was.
+    Training runs choose the pair of datasets, the event, and the certificate, which is the method that turns counts
+    into a bound. All other runs are fresh: the event is counted in them, and the bound follows from these counts. No
+    part of the error probability is spent on the choice, because the fresh runs do not depend on it.
+
+    Training takes about a tenth of all runs. In small audits it takes up to a quarter, from ten million runs on it
+    takes a hundredth, and it takes up to three tenths if another choice may give a better bound. If the runs of the
+    mechanism are independent, the bound exceeds the true parameter of the mechanism with probability at most 1 -
+    confidence, whatever the mechanism is and however good or bad the choice was.
 
     Parameters
     ----------
@@ -135,7 +138,8 @@ def audit(
 def certify(spec: AuditSpec, runs: Runs) -> AuditResult:
     """Choose an event on training runs, count it in fresh runs, and return the result.
 
-    What the checkpoint of the runs holds is not run again.
+    ``spec`` describes the audit, and ``runs`` draws outputs of the mechanism. Runs whose outcomes are recorded in the
+    checkpoint of ``runs`` are not made again.
     """
     if (finished := runs.finished(AuditResult.from_dict)) is not None:
         return finished
@@ -162,7 +166,11 @@ def certify(spec: AuditSpec, runs: Runs) -> AuditResult:
 
 
 def choose(spec: AuditSpec, runs: Runs) -> TrainingResult:
-    """Return the pair, the event and the certificate that training chooses, from the checkpoint if it holds them."""
+    """Return the pair, the event and the certificate that the training runs choose.
+
+    If the checkpoint of ``runs`` contains this choice, it is read from there. Otherwise the training runs are made, and
+    the choice is written to the checkpoint. Raises `AuditError` if the recorded pair does not exist.
+    """
     recorded = runs.record.once("choice", _read_choice)
     if recorded is None:
         runs.expect_training(first_training_runs(spec.trials) + max_further_runs(spec.trials))
@@ -180,7 +188,11 @@ def choose(spec: AuditSpec, runs: Runs) -> TrainingResult:
 
 
 def _read_choice(data: dict[str, Any]) -> TrainingResult | None:
-    """Return what training chose; None if the witness has a feature that cannot be written to a file."""
+    """Restore the recorded choice of the training runs from its JSON object.
+
+    Return None if the object cannot be restored, because the chosen event uses a class of the user, of which a
+    checkpoint holds only a text.
+    """
     try:
         return TrainingResult(**codec.fields_from_json(TrainingResult, data))
     except AuditError:

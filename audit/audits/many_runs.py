@@ -51,7 +51,7 @@ treated as if the event were certain there. Shares from 0.1 to 1e-4 certify the 
 
 @dataclass(frozen=True)
 class Tail:
-    """An event, the scores on one side of a threshold, and the counts of the runs whose score is in it.
+    """The event that a score lies beyond a threshold, and the counts of the runs in which the event occurred.
 
     If ``above`` is true, the tail is {score > threshold}, which guesses that the canary was in. Otherwise the tail is
     {score < threshold}, which guesses that the canary was not in. In the ``counts``, x is the data with the canary and
@@ -78,8 +78,8 @@ class Tail:
     ) -> Tail:
         """Return a tail of the scores of ``included`` runs with the canary and ``excluded`` runs without it.
 
-        ``likely`` is the number of scores in the tail of the runs for which the tail guesses right, and ``rare`` is the
-        number of scores in the tail of the other runs. Result files contain these numbers.
+        ``likely`` is the number of runs in the tail for which the guess of the tail is right, and ``rare`` is the
+        number of runs in the tail for which the guess is wrong. Result files contain these two numbers.
         """
         for name, number in (("rare", rare), ("likely", likely)):
             whole_at_least(number, 0, f"{name} count")
@@ -88,27 +88,33 @@ class Tail:
 
     @property
     def likely(self) -> int:
-        """Number of runs in the tail, of those for which it guesses right."""
+        """Number of runs in the tail for which the guess of the tail is right."""
         return int(self._seen[0][0])
 
     @property
     def likely_runs(self) -> int:
-        """Number of runs for which the tail guesses right, with any score."""
+        """Number of all runs, in the tail or not, for which the guess of the tail is right.
+
+        These are the runs with the canary if ``above`` is true, and the runs without it otherwise.
+        """
         return int(self._seen[0][1])
 
     @property
     def rare(self) -> int:
-        """Number of runs in the tail, of those for which it guesses wrong."""
+        """Number of runs in the tail for which the guess of the tail is wrong."""
         return int(self._seen[1][0])
 
     @property
     def rare_runs(self) -> int:
-        """Number of runs for which the tail guesses wrong, with any score."""
+        """Number of all runs, in the tail or not, for which the guess of the tail is wrong.
+
+        These are the runs without the canary if ``above`` is true, and the runs with it otherwise.
+        """
         return int(self._seen[1][1])
 
     @property
     def box(self) -> Box:
-        """The certificate of the tail's event for a threshold that was fixed beforehand."""
+        """The Clopper-Pearson certificate of the event; it is valid only if the threshold was fixed beforehand."""
         return Box("x" if self.above else "x_prime")
 
     @functools.cached_property
@@ -116,7 +122,10 @@ class Tail:
         return self.counts.of_event(self.box.event)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object. It does not contain the numbers of all runs, which are the same for every tail."""
+        """Return the tail as a JSON object.
+
+        The object does not contain the total numbers of runs, because they are the same for all tails of a result.
+        """
         return codec.fields_to_json(self, ("above", "rare", "likely", "threshold", "by_rank"))
 
     def __str__(self) -> str:
@@ -124,12 +133,13 @@ class Tail:
 
 
 def rank_p_value(claim: Claim, rank: int, rare_runs: int, seen: int, likely_runs: int, least: float) -> float:
-    """Return an upper bound on the probability that at least ``seen`` of ``likely_runs`` scores are in a tail.
+    """Return an upper bound on the probability, if the claim is true, that a tail contains at least ``seen`` scores.
 
-    The tail begins at the score with this rank among ``rare_runs`` scores. Its probability U under the rare runs has
-    the distribution Beta(rank, rare_runs - rank + 1), and given U the count is binomial with a probability of at most
-    ``claim.greatest(U)``. The result is rounded up; values of U that have probability ``least`` together count as if
-    all scores were in the tail.
+    There are ``rare_runs`` scores, and the tail begins at the score with the given rank among them. The function counts
+    how many of ``likely_runs`` further scores, on the neighbouring dataset, are in the tail. Let U be the probability
+    that a rare run is in the tail. Its distribution is Beta(rank, rare_runs - rank + 1). Given U, the count is binomial
+    with a success probability of at most ``claim.greatest(U)``. The result is rounded up: for values of U that have the
+    total probability ``least``, all further scores are assumed to be in the tail.
 
     >>> from epsaudit import PureDP
     >>> round(rank_p_value(PureDP(1.0), 10, 500, 60, 500, 1e-6), 3)
@@ -173,16 +183,20 @@ def tail_bound(claim: Claim, tail: Tail, alpha: float, beat: float = 0.0) -> flo
 
 
 def tried_ranks(runs: int) -> list[int]:
-    """Return the ranks that an audit tries: 1, 3, 9 and so on, up to half of the runs."""
+    """Return the ranks at which tails begin, given the number of runs: 1, 3, 9 and so on, up to half of the runs.
+
+    A tail of rank k begins at the k-th most extreme of these runs' scores.
+    """
     return [RANK_RATIO**power for power in range(40) if 2 * RANK_RATIO**power <= max(runs, 2)]
 
 
 def best_tail(claim: Claim, tails: Sequence[Tail], alpha: float, looks: int | None = None) -> tuple[float, Tail]:
-    """Return the largest bound of several tails that share the error probability ``alpha``, and its tail.
+    """Return the largest of the bounds of several tails, and the tail that has it.
 
-    The first rank has the largest share of the error, the second rank half of this share, and the third rank a third,
-    because the bound of a rarer event depends more on the share. If ``looks`` is given, only that many tails are
-    examined, in the order in which they seem to certify most.
+    All bounds hold together with the error probability ``alpha``, which the tails share. The tails of the first rank
+    have the largest share, those of the second rank half of it, and those of the third rank a third, because the bound
+    of a rarer event depends more on its share. If ``looks`` is given, the tails are sorted by the bound that they seem
+    to certify, and the bounds of only the first ``looks`` tails are computed.
     """
     shares = [1.0 / (1.0 + math.log(max(tail.rare, 1), RANK_RATIO)) if tail.by_rank else 1.0 for tail in tails]
     shown, found = 0.0, tails[0]
@@ -196,14 +210,23 @@ def best_tail(claim: Claim, tails: Sequence[Tail], alpha: float, looks: int | No
 
 
 def _corner_probabilities(tail: Tail, alpha: float) -> tuple[float, float]:
-    """Return confidence limits on the probabilities of a tail: a lower one for likely runs, an upper one for rare."""
+    """Return confidence limits on the probability that a run is in the tail, on both datasets.
+
+    The first limit is a lower one for the runs for which the guess of the tail is right, but never less than the second
+    limit. The second limit is an upper one for the runs for which the guess is wrong. Each limit has the error
+    probability alpha / 2.
+    """
     low = float(clopper_pearson_lower(tail.likely, tail.likely_runs, alpha / 2.0))
     up = float(clopper_pearson_upper(tail.rare, tail.rare_runs, alpha / 2.0))
     return max(low, up), up
 
 
 def count_tails(included: Floats, excluded: Floats, seed: int) -> tuple[Tail, ...]:
-    """Return the tails on both sides at all `tried_ranks`. The seed determines how ties are broken."""
+    """Return the tails that begin at the `tried_ranks`, on both sides of the scores, with their counts.
+
+    ``included`` are the scores of runs with the canary, and ``excluded`` those of runs without it. The seed determines
+    how ties between scores are broken.
+    """
     every = np.concatenate([included, excluded]).astype(float)
     order = np.lexsort((stream(seed, "many runs").random(len(every)), every))
     place = np.empty(len(every), dtype=np.intp)
@@ -322,7 +345,7 @@ class ManyRunsResult(Result):
 
     @property
     def assumption(self) -> str:
-        """The assumption, beside the scores, on which the bound rests."""
+        """The assumption about the runs, in words, under which the bound is valid."""
         if self.independent:
             return "declared, not shown: scores of canaries are independent and of one law (Xiang, Wang and Wang 2025)"
         return "independent runs; those with the canary have one law, and those without"
@@ -361,10 +384,10 @@ def audit_many_runs(
     seed: int,
     **more: Any,
 ) -> ManyRunsResult:
-    """Return the result for scores of runs with the canary and without it.
+    """Return the result for the scores of runs with the canary (``included``) and without it (``excluded``).
 
-    With a ``threshold``, which must have been fixed beforehand, the scores above it are counted. Without a threshold
-    the tails at `tried_ranks` are counted. ``more`` are further fields of the result.
+    If a ``threshold`` is given, it must have been fixed beforehand, and the scores above it are counted. Without a
+    threshold, the tails that begin at the `tried_ranks` are counted. ``more`` are further fields of the result.
     """
     if not (len(included) and len(excluded)):
         raise AuditError(f"{len(included)} runs had the canary and {len(excluded)} had not; some of both are needed.")
@@ -377,5 +400,8 @@ def audit_many_runs(
 
 
 def make_many_runs_result(tails: tuple[Tail, ...], **fields: Any) -> ManyRunsResult:
-    """Return the result for tails of runs that the user made; ``fields`` are its other fields."""
+    """Return the result of an audit of runs that the user made, from the counts of its tails.
+
+    ``fields`` are the other fields of `ManyRunsResult`, such as the claim, the confidence and the seed.
+    """
     return ManyRunsResult(counts=tails, provenance=provenance(), reproducible=False, **fields)

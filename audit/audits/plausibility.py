@@ -69,7 +69,10 @@ def find_impossible(result: StoredResult) -> list[str]:
 
 
 def _check_quoting(command: Any) -> str | None:
-    """Return a sentence if a recorded command is not quoted as `shlex.join` quotes; epsaudit quotes all commands so."""
+    """Return a sentence if a recorded command is not quoted as `shlex.join` quotes; otherwise None.
+
+    epsaudit writes all commands in this way, so another quotation shows that the file was changed.
+    """
     shown = clipped(visible(str(command)), 200)
     try:
         if isinstance(command, str) and shlex.join(shlex.split(command)) == command:
@@ -80,7 +83,7 @@ def _check_quoting(command: Any) -> str | None:
 
 
 def _check_fixed_size(result: AuditResult) -> Iterator[str]:
-    """Yield sentences about everything in the result of a fixed-size audit that is impossible."""
+    """Yield a sentence for each impossible number in the result of a fixed-size audit."""
     certificate, witness, counts = result.certificate, result.witness, result.counts
     if isinstance(certificate, MembershipGame):
         if certificate.share != MembershipGame.share:
@@ -98,14 +101,18 @@ def _check_fixed_size(result: AuditResult) -> Iterator[str]:
 
 
 def _is_tangent(tangent: float | None, claim: Claim) -> bool:
-    """Return whether a membership game about this claim can have been played at this tangent of its profile."""
+    """Return whether an audit can have tested a claim at this tangent, which is an epsilon of its privacy profile.
+
+    A claim about a whole curve is tested at an epsilon of at least 0. Pure and approximate DP are tested at the claimed
+    point, so the tangent must be None.
+    """
     if tangent is None or claim.claimed_point is not None:
         return (tangent is None) == (claim.claimed_point is not None)
     return isinstance(tangent, int | float) and 0.0 <= tangent < math.inf
 
 
 def _check_one_run(result: OneRunResult) -> Iterator[str]:
-    """Yield sentences about everything in the result of an audit of one run that is impossible."""
+    """Yield a sentence for each impossible number in the result of an audit of one run."""
     if result.given and result.reproducible:
         yield "The coins and scores are said to be given by the user and also to follow from the seed."
     try:
@@ -122,7 +129,7 @@ def _check_one_run(result: OneRunResult) -> Iterator[str]:
 
 
 def _check_numbers_of_pairs(result: HoldoutResult) -> Iterator[str]:
-    """Yield sentences about numbers of records and pairs that a split cannot have produced."""
+    """Yield a sentence for each number of records or pairs that an audit with a holdout cannot have."""
     pairs = result.pairs + result.opened
     if result.opened != number_opened(pairs):
         yield f"{result.opened:,} of {pairs:,} pairs are said to be opened; an audit opens {number_opened(pairs):,}."
@@ -133,7 +140,7 @@ def _check_numbers_of_pairs(result: HoldoutResult) -> Iterator[str]:
 
 
 def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
-    """Yield sentences about everything in the result of an audit of many runs that is impossible."""
+    """Yield a sentence for each impossible number in the result of an audit of many runs."""
     if not 0 < min(result.included, result.excluded) <= max(result.included, result.excluded) < MAX_PLAUSIBLE_RUNS:
         yield f"{result.included} runs had the canary and {result.excluded} had not; there must be some of both."
         return
@@ -155,11 +162,12 @@ def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
 
 
 def _check_order_of_scores(result: ManyRunsResult) -> Iterator[str]:
-    """Yield a sentence for every two tails whose counts or thresholds contradict each other.
+    """Yield a sentence for every two tails that no order of the scores can have produced.
 
-    Let f(r) be the number of runs with the canary above the r-th highest score without it, and h(j) the number of
-    runs without the canary above the j-th highest score with it. Both functions are nondecreasing, and f(r) < j is
-    equivalent to h(j) >= r.
+    A larger tail must contain at least as many runs and begin at a less extreme threshold. For a tail of high scores
+    and a tail of low scores, let f(r) be the number of runs with the canary above the r-th highest score without it.
+    Let h(j) be the number of runs without the canary above the j-th highest score with it. Both functions are
+    nondecreasing, and f(r) < j is equivalent to h(j) >= r.
     """
     above = [one for one in result.counts if one.above]
     below = [one for one in result.counts if not one.above]
@@ -188,7 +196,7 @@ def _check_order_of_scores(result: ManyRunsResult) -> Iterator[str]:
 
 
 def _check_sequential(result: SequentialResult) -> Iterator[str]:
-    """Yield sentences about everything in the result of a sequential audit that is impossible."""
+    """Yield a sentence for each impossible number in the result of a sequential audit."""
     try:
         refuse_if_irrefutable(result.claim)
     except AuditError as error:
@@ -226,7 +234,7 @@ def _check_sequential(result: SequentialResult) -> Iterator[str]:
 
 
 def _check_end(result: SequentialResult) -> Iterator[str]:
-    """Yield sentences if the evidence contradicts the bound, or the reason why the audit stopped."""
+    """Yield a sentence if the stored bound, or the reason for the end of the audit, contradicts the evidence."""
     bound, refuted, proven = result.lower_bound, result.violates_claim, result.proven
     least = proven if proven > 0.0 else math.ulp(0.0)  # the smallest bound that refutes the claim
     if bound >= least and not refuted:
@@ -245,7 +253,7 @@ def _check_end(result: SequentialResult) -> Iterator[str]:
 
 
 def _check_counts(counts: Counts, witness: Witness) -> Iterator[str]:
-    """Yield sentences about counts of events that are impossible for this witness."""
+    """Yield a sentence for each count that is impossible for the events of this witness."""
     on_x, on_x_prime = counts.runs_x, counts.runs_x_prime
     as_x = counts.guess_x_on_x, counts.guess_x_on_x_prime
     as_x_prime = counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime
@@ -269,9 +277,10 @@ def _check_counts(counts: Counts, witness: Witness) -> Iterator[str]:
 
 
 def _check_fair_coins(first: int, second: int, unknown: int, what: str, other: str) -> Iterator[str]:
-    """Yield a sentence if fair coins almost never split runs in this way.
+    """Yield a sentence if fair coins almost never split runs into ``first`` and ``second`` runs.
 
-    The coins of ``unknown`` further runs are not known; the split of these runs that fits best is assumed.
+    For ``unknown`` further runs, the coin is not stored. The check assumes that these coins make the split as even as
+    possible. ``what`` and ``other`` describe the two parts in the sentence.
     """
     from scipy.stats import binom  # slow to import
 
@@ -285,10 +294,12 @@ def _check_fair_coins(first: int, second: int, unknown: int, what: str, other: s
 
 
 def _common_numbers(*events: Region) -> NDArray[np.bool_]:
-    """Return a mask of the numbers that all events contain, among the numbers at and next to every end of an interval.
+    """Return a mask that has a True value if some number lies in all of the given events.
 
-    All events must have the same feature. If the events have any number in common, one of these numbers is in all of
-    them. Excluded outputs are numbers only if the feature is the output itself.
+    The mask is about 0, the ends of all intervals, the excluded numbers, and the floats next to each of these. If the
+    events have any number in common, they have one of these in common. All events must have the same feature, which is
+    the function of an output whose values the intervals contain. Excluded outputs are numbers only if the feature is
+    the output itself.
     """
     ends = [end for event in events for interval in event.intervals for end in (interval.low, interval.high)]
     taken = [atom for event in events for atom in event.excluded if type(atom) is float]

@@ -40,10 +40,11 @@ ROW_LAYOUT = "one row for each score, with columns included, score, run and cana
 
 @dataclass(frozen=True)
 class ScoreRows:
-    """Coins and scores in rows, with the number of the run and of the canary of each row.
+    """The data of `epsaudit.audit_scores` as rows, one row for each score.
 
-    The names of runs and canaries are those that the user gave, by number. ``canary_names`` is empty if the user
-    named no canaries; then every row is a canary of its own.
+    A row says whether the canary was in (``included``), and has the score, the number of the run, and the number of the
+    canary. ``run_names`` and ``canary_names`` hold the user's names for these numbers. ``canary_names`` is empty if the
+    user named no canaries; then every row is a canary of its own.
     """
 
     included: Bools
@@ -66,10 +67,10 @@ def read_rows(
     canaries: ArrayLike | None,
     scored: ArrayLike | None,
 ) -> ScoreRows:
-    """Return the rows that the arguments of `epsaudit.audit_scores` make.
+    """Convert the arguments of `epsaudit.audit_scores` to rows, one row for each score.
 
-    Raises `AuditError` if an argument has a wrong shape or missing values, if several rows are about one canary of one
-    run, or if the column ``scored`` distinguishes members from others.
+    Raises `AuditError` if an argument has a wrong shape or missing values, or if several rows are about one canary in
+    one run. Also raises it if the values of ``scored``, such as the time of scoring, distinguish members from others.
     """
     coins = np.asarray(included)
     if coins.ndim > 1:
@@ -106,7 +107,10 @@ def read_rows(
 
 
 def check_threshold(threshold: float | None, rows: ScoreRows) -> float | None:
-    """Return the threshold as a float, or None; raise `AuditError` if it was probably chosen on the scores."""
+    """Return the threshold as a float, or None; raise `AuditError` if it was probably chosen on the scores.
+
+    A threshold that equals exactly one of the scores was probably chosen on them.
+    """
     if threshold is None:
         return None
     threshold = finite_at_least(threshold, -math.inf, "threshold")
@@ -116,7 +120,7 @@ def check_threshold(threshold: float | None, rows: ScoreRows) -> float | None:
 
 
 def check_assumption(assume: str | None, rows: ScoreRows) -> None:
-    """Raise `AuditError` if the argument ``assume`` is wrong, or if the scores contradict the assumption."""
+    """Raise `AuditError` if ``assume`` cannot be assumed of such data, or if the scores contradict the assumption."""
     if assume not in (None, "independent") or (assume and rows.are_runs_of_one_canary):
         raise AuditError(f"assume is {assume!r}; it may be 'independent', of canaries that share a run, or None.")
     if assume and (p := dependence_p_value(rows.included, rows.scores, rows.runs)) < MIN_INDEPENDENT_P_VALUE:
@@ -124,9 +128,11 @@ def check_assumption(assume: str | None, rows: ScoreRows) -> None:
 
 
 def check_coins(rows: ScoreRows) -> list[str]:
-    """Return notes about coins that may void the bound; raise `AuditError` if fair coins almost never produce them.
+    """Check that independent fair coins can have decided which canaries were in which runs.
 
-    In runs of a single canary, any plan may decide which runs have the canary, so nothing is checked.
+    Return notes about properties of the coins that may void the bound. Raise `AuditError` if fair coins almost never
+    have these properties. If all runs are of a single canary, any plan may decide which runs have the canary, so
+    nothing is checked.
     """
     if rows.are_runs_of_one_canary:
         return []
@@ -137,7 +143,7 @@ def check_coins(rows: ScoreRows) -> list[str]:
 
 
 def explain_rows(shape: tuple[int, ...]) -> str:
-    """Return the sentences that say how an array of this shape becomes one row for each score."""
+    """Return sentences for the user that say how to reshape arrays of this shape to one row for each score."""
     said = f"Give {ROW_LAYOUT} ({math.prod(shape):,} rows)."
     if len(shape) == 2:
         indices = f"run, canary = np.indices({shape}).reshape(2, -1)"
@@ -215,10 +221,10 @@ def refuse_shared_coins(
 
 
 def find_shared_coins(included: Bools, groups: NDArray[np.intp], others: NDArray[np.intp]) -> tuple[float, int, int]:
-    """Search for groups of rows with the same coins, such as two canaries that are in the same runs.
+    """Search for groups of rows with the same coins, such as two canaries that are in exactly the same runs.
 
-    Return an upper bound on the probability that fair coins repeat themselves at least as often as here, and the
-    numbers of two groups with the same coins.
+    A group consists of all rows of one canary, or of all rows of one run. Return an upper bound on the probability that
+    fair coins repeat themselves at least as often as here, and the numbers of two groups with the same coins.
 
     The coins of a group are those of its rows in the order of ``others``. They are compared up to exchanging 'in' and
     'out', because opposite coins are shared as well. Suppose that n groups have b + 1 coins each, for the same
@@ -264,11 +270,12 @@ ONE_CANARY = (
 
 
 def check_halves(included: Bools, runs: NDArray[np.intp], canaries: NDArray[np.intp]) -> list[str]:
-    """Raise `AuditError` if fair coins almost never produce the numbers of canaries that are in.
+    """Check the number of canaries that are in: fair coins rarely put exactly half of the canaries, or very few, in.
 
     ``runs`` and ``canaries`` are the numbers of the run and of the canary of each row, counted from 0 without gaps.
-    Return a note if exactly half of the canaries of every run, or exactly half of the runs of every canary, are in, and
-    fair coins produce that now and then.
+    Raises `AuditError` if fair coins almost never produce the number of canaries that are in. Returns a note if exactly
+    half of the canaries of every run, or exactly half of the runs of every canary, are in, and fair coins produce that
+    rarely.
 
     >>> check_halves(np.arange(100) % 2 == 0, np.zeros(100, int), np.arange(100))[0][:55]
     'Exactly half of the canaries are in, as coins give once'
@@ -300,7 +307,8 @@ def refuse_unfair(inside: int, number: int, advice: str = "") -> None:
 def check_exact_halves(what: str, sizes: NDArray[Any], within: NDArray[Any], advice: str = "") -> list[str]:
     """Return a note if exactly half of every group is in; raise `AuditError` if fair coins almost never produce that.
 
-    ``sizes`` are the numbers of rows of each group, and ``within`` are the numbers of rows that are in.
+    A group is, for example, all canaries of one run. ``what`` names the members of the groups in the note. ``sizes``
+    are the numbers of rows of each group, and ``within`` are the numbers of rows that are in.
 
     >>> check_exact_halves("canaries", np.array([10]), np.array([4]))
     []
@@ -316,11 +324,12 @@ def check_exact_halves(what: str, sizes: NDArray[Any], within: NDArray[Any], adv
 
 
 def dependence_p_value(included: Bools, scores: Floats, runs: NDArray[Any]) -> float:
-    """Return an approximate p-value of the hypothesis that scores with equal coins are exchangeable.
+    """Return an approximate p-value of the hypothesis that scores of canaries with the same coin are exchangeable.
 
-    Two tests are made among the canaries that are in and among those that are out: whether scores differ between runs
-    (Kruskal and Wallis), and whether neighbouring scores of a run are similar. The smallest p-value is multiplied by
-    the number of tests. An effect on all canaries of a single run cannot be detected.
+    Two tests are made among the canaries that were in, and two among those that were out: whether scores differ between
+    runs (Kruskal and Wallis), and whether neighbouring scores of a run are similar. The result is the smallest p-value,
+    multiplied by the number of tests. If there is only one run, an effect of the run on all of its canaries cannot be
+    detected.
 
     >>> rng = np.random.default_rng(0)
     >>> coins, run = rng.random(800) < 0.5, np.repeat(np.arange(8), 100)
@@ -371,7 +380,7 @@ def describe_direction_of_counts(tp: int, fp: int, tn: int, fn: int) -> list[str
 
 
 def _direction_notes(area: float, p: float) -> list[str]:
-    """Return the notes of `describe_direction` for this area under the curve and this p-value."""
+    """Return the notes of `describe_direction`, given the area under the ROC curve and its p-value against 1/2."""
     if area < 0.5 and p < MAX_REVERSED_P_VALUE:
         return [
             f"Members score lower than others (area {area:.3f} under the curve), but high must mean that a canary "
@@ -404,9 +413,9 @@ def membership_p_value(included: Bools, column: NDArray[Any]) -> float:
 
 
 def _compare_ranks(values: NDArray[Any], first: Bools) -> tuple[float, float]:
-    """Compare the values in the mask ``first`` with the other values by the test of Mann and Whitney.
+    """Compare the values that the mask ``first`` selects with the other values by the Mann-Whitney test.
 
-    Return the area under the curve, with ties counted half, and the two-sided asymptotic p-value.
+    Return the area under the ROC curve, with ties counted half, and the two-sided asymptotic p-value.
     """
     from scipy.stats import mannwhitneyu  # slow to import
 

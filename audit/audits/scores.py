@@ -60,13 +60,13 @@ def audit_scores(
     name: str = "mechanism",
     seed: int | None = None,
 ) -> OneRunResult | ManyRunsResult:
-    """Certify a lower bound from coins and scores of training that was done elsewhere, in any framework.
+    """Certify a lower bound from the scores of canaries in training that was done elsewhere, in any framework.
 
     There are two kinds of data. The first is one run with many canaries, for each of which an independent fair coin
     decided whether it was in. The bound is void if exactly half of the canaries were in by design, or if they were
     split in any other way. The second is many independent runs of one canary with one score each; any plan may have
-    decided which runs had the canary. Several runs with several canaries each, all decided by coins, are audited as
-    one run with all of the canaries.
+    decided which runs had the canary. Several runs with several canaries each, all decided by coins, are audited as one
+    run with all of the canaries.
 
     Parameters
     ----------
@@ -166,8 +166,8 @@ def audit_counts(
 ) -> OneRunResult | ManyRunsResult:
     """Certify a lower bound from four counts at a threshold that was fixed before the scores were seen.
 
-    The result is that of `audit_scores` for scores with these counts above and below a threshold of 0. The scores need
-    not exist, so the counts may be large.
+    The counts say how many members and how many others scored above and below the threshold. The result is the same as
+    that of `audit_scores` for scores with these counts. The scores need not exist, so the counts may be large.
 
     Parameters
     ----------

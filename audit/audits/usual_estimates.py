@@ -30,10 +30,11 @@ AT_BEST_THRESHOLD = "Clopper-Pearson at the threshold that looks best"
 def usual_estimates(
     included: ArrayLike, excluded: ArrayLike, claim: Claim, confidence: float = 0.95, fixed: float | None = None
 ) -> dict[str, float]:
-    """Return the estimates of epsilon that are usually computed from scores with and without a canary.
+    """Return the estimates of epsilon, by name, that other tools usually compute from scores of members and others.
 
-    Epsilon is estimated at the claim's delta, or at 1e-5 for a claim that states no delta. The threshold is the one
-    with the largest estimate, or a ``fixed`` one. The choice of the threshold is why the estimates are no bounds.
+    Epsilon is estimated at the claim's delta, or at 1e-5 for a claim that states no delta. If no ``fixed`` threshold is
+    given, the threshold with the largest estimate is chosen. The estimates are not lower bounds, because this choice is
+    made on the same scores.
 
     Parameters
     ----------
@@ -59,9 +60,9 @@ def usual_estimates(
 
 
 def usual_estimates_of_counts(counts: Sequence[int], claim: Claim, confidence: float = 0.95) -> dict[str, float]:
-    """Return `usual_estimates` at a fixed threshold from four counts.
+    """Return the estimates of `usual_estimates` for a threshold that was fixed beforehand, from four counts.
 
-    The counts are the members above the threshold, others above, others below, and members below.
+    The counts are the members above the threshold, others above it, others below it, and members below it.
 
     >>> from epsaudit import PureDP
     >>> found = usual_estimates_of_counts((480, 20, 480, 20), PureDP(1.0))
@@ -77,10 +78,10 @@ def usual_estimates_of_counts(counts: Sequence[int], claim: Claim, confidence: f
 def _estimate_at_best_threshold(
     true: NDArray[Any], false: NDArray[Any], n: int, m: int, claim: Claim, confidence: float
 ) -> dict[str, float]:
-    """Return the estimates at the threshold with the largest estimate.
+    """Return the estimates of epsilon, by name, at the threshold with the largest estimate.
 
-    ``true`` and ``false`` are, for each threshold, the numbers of members and of others above it. ``n`` and ``m`` are
-    the numbers of all members and of all others.
+    For each threshold, ``true`` is the number of members above it, and ``false`` is the number of others above it.
+    There are ``n`` members and ``m`` others.
     """
     alpha = 1.0 - confidence
     delta = 1e-5 if claim.claimed_point is None else claim.claimed_point[1]
@@ -108,10 +109,12 @@ def _estimate_at_best_threshold(
 
 
 def posterior_epsilon(tp: int, fp: int, tn: int, fn: int, delta: float, alpha: float) -> float:
-    """Return the smallest epsilon whose (epsilon, delta) region has posterior probability ``alpha``.
+    """Return the epsilon up to which the posterior probability of epsilon is ``alpha``.
 
-    The posterior is that of both error rates, with Jeffreys' prior for each, and the region contains both sides of the
-    diagonal (Zanella-Béguelin et al., 2023). The result is an estimate and no bound.
+    The counts are true and false positives and negatives. The posterior is that of both error rates, with Jeffreys'
+    prior for each. The function finds the smallest epsilon for which the error rates that (epsilon, delta)-DP allows,
+    on both sides of the diagonal, have the posterior probability ``alpha`` (Zanella-Béguelin et al., 2023). The result
+    is an estimate and not a bound.
 
     >>> round(posterior_epsilon(100, 96, 4, 0, 0.0, 0.05), 3)
     0.605

@@ -52,10 +52,11 @@ def audit_holdout(
 ) -> HoldoutResult:
     """Certify a lower bound on the privacy loss of a release, from scores of the train part and of a holdout.
 
-    Records were split at random, and a model or a synthetic table was computed from the train part. The audit matches
-    train records with holdout records at random. A random part of the pairs teaches it an attack: which score, in
-    which direction, with which threshold. Then it guesses for the other pairs which record was in the train part. The
-    bound exceeds the true parameter with probability at most 1 - confidence, whatever the scores are.
+    The records were split at random into a train part and a holdout, and a model or a synthetic table was computed from
+    the train part. The audit forms random pairs of one train record and one holdout record. From some of the pairs it
+    learns an attack, which consists of a score, its sign and a threshold. For every other pair, the attack guesses
+    which of the two records was in the train part. The bound exceeds the true parameter with probability at most 1 -
+    confidence, whatever the scores are.
 
     Parameters
     ----------
@@ -160,7 +161,11 @@ def audit_holdout(
 
 
 def _score_columns(scores: ArrayLike, part: str) -> NDArray[np.float64]:
-    """Return the scores of a part with shape (records, columns); raise `AuditError` if they are no such numbers."""
+    """Return the scores of one part as a float array of shape (records, columns).
+
+    Raises `AuditError` if the scores are not an array of numbers with one or two dimensions, if there are none, or if
+    any of them is NaN. ``part`` is the name of the part in the message, 'train' or 'holdout'.
+    """
     values = np.asarray(scores)
     if values.ndim not in (1, 2) or values.dtype.kind not in "fiub" or values.size == 0:
         raise AuditError(

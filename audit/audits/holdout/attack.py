@@ -42,7 +42,9 @@ COMBINED_GAIN = 1.05
 
 @dataclass(frozen=True)
 class Attack:
-    """A score of the differences of pairs, and the threshold from which a pair is guessed.
+    """A rule that guesses, for each pair of records, which of the two records was in the train part.
+
+    The rule computes a score of the pair, which is a weighted sum of the differences between its two records.
 
     Attributes
     ----------
@@ -61,29 +63,41 @@ class Attack:
 
     @property
     def words(self) -> str:
-        """The attack as text, with its threshold."""
+        """The description of the attack in words, with its threshold."""
         if self.threshold == math.inf:
             return self.label
         return f"guess where the difference of {self.label} is at least {self.threshold:.4g} in size"
 
     @property
     def words_of_score(self) -> str:
-        """The score as text, for numbers of guesses that were planned without it."""
+        """The description of the attack in words, without its threshold.
+
+        It is used if the number of guesses was fixed beforehand, so that no threshold decides which pairs are guessed.
+        """
         return f"guess the pairs with the largest differences of {self.label}"
 
     def scores(self, differences: Floats) -> Floats:
-        """Return the scores of pairs; a positive score says that the first record was in the train part."""
+        """Return one score per pair: the larger it is, the more likely the first record was in the train part.
+
+        ``differences`` has shape (pairs, transforms) and contains values of the first record minus the second record.
+        """
         return np.asarray(differences @ self.weights)
 
     def guesses(self, differences: Floats) -> Floats:
-        """Return 1 for pairs whose first record is guessed, -1 for those whose second record is, and 0 for others."""
+        """Return one guess per pair: 1 for the first record, -1 for the second record, and 0 for no guess.
+
+        ``differences`` has shape (pairs, transforms). A guess is made if the size of the pair's score reaches the
+        threshold.
+        """
         scores = self.scores(differences)
         return np.where(np.abs(scores) >= self.threshold, np.sign(scores), 0.0)
 
 
 @dataclass(frozen=True)
 class _PairScore:
-    """A score of pairs.
+    """A candidate for the score of an attack, evaluated for all pairs.
+
+    For an opened pair it is known which record was in the train part; the attack is learnt from these pairs.
 
     Attributes
     ----------
@@ -108,7 +122,10 @@ class _PairScore:
 
 
 def learn_attack(opened: Floats, closed: Floats, names: Sequence[str], bound: GuessBound) -> Attack:
-    """Return the attack with the largest predicted bound.
+    """Return the attack for which the largest lower bound on the privacy loss is predicted.
+
+    For an opened pair it is known which record was in the train part. The attack is learnt from the opened pairs, and
+    will guess about the other pairs.
 
     Parameters
     ----------
@@ -142,7 +159,11 @@ def learn_attack(opened: Floats, closed: Floats, names: Sequence[str], bound: Gu
 
 
 def _pair_scores(opened: Floats, closed: Floats, names: Sequence[str]) -> Iterator[_PairScore]:
-    """Yield each transform with the sign that fits the opened pairs, then combinations of all transforms."""
+    """Yield candidate scores of pairs: every transform alone, then weighted sums of all transforms.
+
+    Every single transform is yielded with both signs, first with the sign that fits more opened pairs. The weights of
+    the sums are learnt from the opened pairs by logistic regression, if there are enough of these pairs.
+    """
     spread = np.sqrt(np.mean(np.concatenate([opened, closed]) ** 2, axis=0))
     scale = np.where(spread > 0.0, 1.0 / np.where(spread > 0.0, spread, 1.0), 0.0)
     for column, name in enumerate(names):
@@ -175,15 +196,17 @@ def _pair_scores(opened: Floats, closed: Floats, names: Sequence[str]) -> Iterat
 
 
 def _describe_sum(importance: Floats, names: Sequence[str]) -> str:
-    """Name the transforms with the largest weights in a combination."""
+    """Describe a weighted sum of transforms by its terms with the largest weights."""
     most = np.argsort(-np.abs(importance))[:3]
     return " + ".join(f"{importance[one]:.2g} {names[one]} / SD" for one in most) + (" + ..." if len(names) > 3 else "")
 
 
 def _thresholds(candidate: _PairScore) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Return thresholds of a score, the cautious shares of correct guesses, and the numbers of guesses.
+    """Return the possible thresholds of a score, and the predicted accuracy and number of guesses at each threshold.
 
-    The shares are those of opened pairs beyond a threshold; the numbers count the other pairs beyond it.
+    The accuracy is the share of correct guesses among the opened pairs beyond the threshold, with some wrong guesses
+    added, because the best of several thresholds looks better than it is. The number of guesses is the number of closed
+    pairs beyond the threshold.
     """
     size = np.abs(candidate.opened)
     order = np.argsort(-size, kind="stable")
@@ -202,7 +225,12 @@ def _thresholds(candidate: _PairScore) -> tuple[Floats, Floats, NDArray[np.intp]
 
 
 def _predict(share: Floats, guessed: NDArray[np.intp], alpha: float) -> Floats:
-    """Return the bounds on epsilon, for delta = 0, if this share of the guesses is correct; below 0 if fewer are."""
+    """Return the bound on epsilon, at delta = 0, that is predicted for each threshold of a score.
+
+    For each threshold, ``share`` is the expected share of correct guesses, and ``guessed`` is the number of guesses.
+    The bound is the log odds of the lower Clopper-Pearson limit at level 1 - alpha on the accuracy. It is negative if
+    this limit is below one half.
+    """
     correct = share * guessed
     low = betaincinv(np.maximum(correct, 1e-9), guessed - correct + 1.0, alpha)
     return np.asarray(logit(np.clip(low, 1e-300, 1.0 - 1e-16)))

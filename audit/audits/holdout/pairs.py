@@ -31,7 +31,7 @@ Strata = tuple[ArrayLike, ArrayLike]
 
 @dataclass(frozen=True)
 class MatchedPairs:
-    """Matched records: each pair has a train record and a holdout record.
+    """Random pairs of one train record and one holdout record.
 
     Attributes
     ----------
@@ -49,13 +49,18 @@ class MatchedPairs:
     opened: Bools
 
     def differences(self, train_scores: NDArray[Any], holdout_scores: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the score of the first record minus the score of the second one, shape (pairs, columns)."""
+        """Return the scores of the first record minus those of the second record, for every pair and column.
+
+        Both arguments have shape (records of the part, columns), and the result has shape (pairs, columns).
+        """
         found = train_scores[self.train] - holdout_scores[self.holdout]
         return np.asarray(np.where(self.coins[:, None], found, -found), float)
 
 
 def number_opened(pairs: int) -> int:
-    """Return how many of the pairs are opened; at least one pair stays closed.
+    """Return how many of the ``pairs`` are opened, which means that they are used to learn the attack.
+
+    At least one pair stays closed, so that the attack can guess about it.
 
     >>> number_opened(2), number_opened(600), number_opened(10**6)
     (1, 110, 5000)
@@ -64,10 +69,11 @@ def number_opened(pairs: int) -> int:
 
 
 def match(train: int, holdout: int, seed: int, strata: Strata | None = None) -> MatchedPairs:
-    """Match ``train`` train records with ``holdout`` holdout records at random, and open a random part of the pairs.
+    """Form random pairs of one train record and one holdout record, and open some of the pairs at random.
 
-    With ``strata``, only records of the same stratum are matched. Raises `AuditError` if no records can be matched, or
-    if the strata have other lengths than the parts.
+    ``train`` and ``holdout`` are the numbers of records in the two parts. The attack is learnt from the opened pairs.
+    With ``strata``, both records of a pair belong to the same stratum. Raises `AuditError` if no pair can be formed, or
+    if the strata do not have one label for each record.
     """
     rng = stream(seed, "holdout", MATCHING_STREAM)
     of_train, of_holdout = np.zeros(train, np.intp), np.zeros(holdout, np.intp)

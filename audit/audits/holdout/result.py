@@ -22,8 +22,8 @@ MAX_PAIRS_NEEDED = 10**9
 class HoldoutResult(OneRunResult):
     """A lower bound from guesses about which record of each pair was in the train part.
 
-    ``canaries`` is the number of pairs about which guesses could be made: pairs that were not opened. See also
-    `epsaudit.OneRunResult`.
+    ``canaries`` is the number of pairs about which guesses could be made. These are the pairs that were not opened,
+    that is, not used to learn the attack. See also `epsaudit.OneRunResult`.
     """
 
     opened: int
@@ -49,7 +49,7 @@ class HoldoutResult(OneRunResult):
 
     @functools.cached_property
     def substitution_claim(self) -> Claim:
-        """What the claim implies for the substitution of a record."""
+        """The claim about the substitution of a record that the claim of this result implies."""
         return under_substitution(self.claim, self.adjacency)
 
     @functools.cached_property
@@ -94,16 +94,16 @@ class HoldoutResult(OneRunResult):
 
     @functools.cached_property
     def reach(self) -> float:
-        """The lower bound that would follow if all pairs were guessed correctly."""
+        """The lower bound that the audit would certify if every guess were correct."""
         return self._reach_of(self.pairs)
 
     def _reach_of(self, pairs: int) -> float:
-        """Return the lower bound that follows if all of this number of pairs are guessed correctly."""
+        """Return the lower bound that an audit of ``pairs`` closed pairs would certify if every guess were correct."""
         return replace(self, canaries=pairs, counts=(GuessSet.of(pairs, pairs, 0, pairs, 0),)).lower_bound
 
     @functools.cached_property
     def limits(self) -> str | None:
-        """A sentence that says that this number of pairs could not have refuted the claim; None if it could."""
+        """A sentence that says that the audit had too few pairs to refute the claim; None if it had enough."""
         if not self.claimed or self.reach > self.proven:
             return None
         said = (
@@ -116,7 +116,10 @@ class HoldoutResult(OneRunResult):
         return said + f"at least {needed:,} pairs that are not opened would be needed."
 
     def _pairs_needed(self) -> int | None:
-        """Return the smallest number of pairs that can refute the claim; None if it is very large."""
+        """Return the smallest number of pairs, to within 0.1 %, with which an audit can refute the claim.
+
+        Return None if the number exceeds `MAX_PAIRS_NEEDED`.
+        """
         low, high = self.pairs, 2 * self.pairs
         while self._reach_of(high) <= self.proven:
             low, high = high, 2 * high
@@ -142,7 +145,7 @@ class HoldoutResult(OneRunResult):
 
     @property
     def _relation(self) -> str:
-        """The neighbouring relation in words."""
+        """The neighbouring relation of the claim in words."""
         return "substitution of a record" if self.adjacency == "substitution" else "adding or removing a record"
 
     def lines(self) -> list[tuple[str, str]]:

@@ -21,7 +21,11 @@ FACTORS: dict[type[Claim], float] = {PureDP: 2.0, ApproxDP: 2.0, GaussianDP: 2.0
 
 
 def check_adjacency(adjacency: str, claim: Claim) -> ClaimedAdjacency:
-    """Return the relation; raise `AuditError` if it is unknown, or if the claim cannot be converted."""
+    """Return the neighbouring relation that the argument ``adjacency`` names.
+
+    Raises `AuditError` if the relation is unknown. Also raises it if the relation is 'add-remove' and the claim cannot
+    be converted to a claim for the substitution of a record.
+    """
     known = next((one for one in ADJACENCIES if one == adjacency), None)
     if known is None:
         raise AuditError(f"adjacency is {adjacency!r}; it must be {' or '.join(map(repr, ADJACENCIES))}.")
@@ -34,7 +38,10 @@ def check_adjacency(adjacency: str, claim: Claim) -> ClaimedAdjacency:
 
 
 def under_substitution(claim: Claim, adjacency: ClaimedAdjacency) -> Claim:
-    """Return what a claim with this relation implies for the substitution of a record.
+    """Return the claim about the substitution of a record that ``claim`` implies.
+
+    ``adjacency`` is the neighbouring relation of ``claim``. To substitute a record is to remove one record and to add
+    another, so epsilon doubles if the relation is 'add-remove'.
 
     >>> under_substitution(ApproxDP(1.0, 1e-5), "add-remove").epsilon
     2.0
@@ -50,8 +57,10 @@ def under_substitution(claim: Claim, adjacency: ClaimedAdjacency) -> Claim:
 def add_remove_bound(claim: Claim, counts: GuessSet, bound: GuessBound) -> float:
     """Return a lower bound on the parameter of a claim for adding or removing a record.
 
-    ``bound`` is the bound under substitution. A claim with a delta is tested at every epsilon with the delta that
-    this epsilon implies, from 0 to the first epsilon that is not rejected.
+    ``counts`` are the counts of guesses, and ``bound`` turns them into a lower bound for the substitution of a record.
+    For most claims the result is this lower bound, divided by a fixed factor. For (epsilon, delta)-DP, the delta for
+    substitution depends on epsilon. So every epsilon is tested with its own delta, and the result is the end of the
+    interval of rejected values that begins at 0.
     """
     if not isinstance(claim, ApproxDP):
         return bound.of(counts) / FACTORS[type(claim)]

@@ -19,18 +19,19 @@ MIN_EQUAL_SCORES = 3
 
 @dataclass(frozen=True)
 class Transform:
-    """A transformed score column of all records, train records first."""
+    """A transform of one score column: its name, and its values for all records, train records first."""
 
     name: str
     values: NDArray[np.float64]
 
 
 def transforms(scores: NDArray[np.float64], names: Sequence[str]) -> Iterator[Transform]:
-    """Yield the transforms of each column of ``scores``, shape (records, columns).
+    """Yield the transforms of each column of ``scores``, which has shape (records, columns).
 
-    A column is transformed to its values, if they are finite, to its ranks, to the logarithms of its ranks from below
-    and from above, which separate the extremes, and to indicators of the values that are repeated most often. An exact
-    copy in a release, for example, has the distance 0.
+    The transforms of a column are its values, if they are finite, its ranks, the logarithms of its ranks counted from
+    below and from above, and an indicator of each of the values that are repeated most often. The logarithms separate
+    the extreme scores from each other. An indicator can show, for example, that the distance from a record to the
+    release is 0, because the release contains a copy of the record.
     """
     for name, column in zip(names, scores.T, strict=True):
         values, place_of, counts = np.unique(column, return_inverse=True, return_counts=True)

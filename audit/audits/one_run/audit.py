@@ -29,7 +29,10 @@ COIN_STREAM, RUN_STREAM, ORDER_STREAM = range(3)
 
 @runtime_checkable
 class CanaryMechanism(Protocol):
-    """A mechanism that can be run on any subset of its canaries, and scores all canaries from what it released."""
+    """A mechanism that can be run on any subset of its canaries, and that scores all canaries from its output.
+
+    A canary is a record or a gradient that is made for the audit.
+    """
 
     @property
     def name(self) -> str: ...
@@ -66,9 +69,9 @@ def audit_one_run(
 ) -> OneRunResult:
     """Certify a lower bound on a mechanism's privacy loss from a single run.
 
-    A fair coin decides for each canary whether it is in the dataset. The mechanism runs once, and the audit guesses
-    from the scores which canaries were in. The bound exceeds the true parameter with probability at most 1 -
-    confidence, whatever the scores are.
+    The dataset contains canaries, which are records or gradients made for the audit. A fair coin decides for each
+    canary whether it is in the dataset. The mechanism runs once, and the audit guesses from the scores which canaries
+    were in. The bound exceeds the true parameter with probability at most 1 - confidence, whatever the scores are.
 
     Parameters
     ----------
@@ -132,9 +135,11 @@ def audit_one_run(
 
 
 def canary_order(canaries: int, seed: int) -> NDArray[np.intp]:
-    """Return the order in which rules see the canaries: a random permutation that only the seed determines.
+    """Return the random order in which a guess rule receives the canaries.
 
-    Rules break ties by position. If the rows of the user are sorted by coin, the position would reveal the coin.
+    The order is a permutation that depends only on the seed and on the number of ``canaries``. It is needed because
+    guess rules break ties between scores by position. If the user has sorted the rows by whether the canary was in, the
+    original position would tell the rule which canaries were in.
     """
     return stream(seed, "one run", ORDER_STREAM).permutation(canaries)
 
@@ -144,9 +149,10 @@ def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:  # isinstance w
 
 
 def check_terms(claim: Claim, guesses: Guesses, method: str, confidence: float, canaries: int) -> dict[str, Any]:
-    """Check all arguments before the run, which may take hours, and return the fields of the result that they make.
+    """Check the arguments of an audit of one run, and return the fields of the result that they determine.
 
-    The fields are ``claim``, ``rule``, ``method`` and ``confidence``. Raises `AuditError` if an argument is wrong.
+    The arguments are checked before the run, because the run may take hours. The fields are ``claim``, ``rule``,
+    ``method`` and ``confidence``. Raises `AuditError` if an argument is wrong.
     """
     confidence, rule = confidence_of(confidence), rule_of(guesses, canaries)
     if method == "auto":
@@ -170,9 +176,11 @@ def check_scores(scores: Any, canaries: int) -> NDArray[Any]:
 
 
 def make_result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str, Any], **more: Any) -> OneRunResult:
-    """Check the scores, guess with the canaries in `canary_order`, and return the result with the counts.
+    """Return the result of an audit of one run from the scores of its canaries.
 
-    ``terms`` are the fields that `check_terms` returned, and ``more`` are further fields of the result.
+    The function checks the scores, puts the canaries into `canary_order`, makes the guesses, and counts the correct
+    ones. ``included`` is the mask of the canaries that were in the dataset, ``terms`` are the fields that `check_terms`
+    returned, and ``more`` are further fields of the result.
     """
     canaries = len(included)
     values = check_scores(scores, canaries)

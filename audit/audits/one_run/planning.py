@@ -48,9 +48,9 @@ def split_evenly(guesses: int) -> tuple[int, int]:
 
 
 def guess_numbers(canaries: int, shares: Sequence[float]) -> list[int]:
-    """Return the numbers of guesses at these shares of the canaries, without numbers below `MIN_GUESSES`.
+    """Return the given ``shares`` of the number of ``canaries``, as whole numbers of guesses.
 
-    If all numbers are below it, return only the number of canaries.
+    Numbers below `MIN_GUESSES` are left out. If all of them are left out, the only number of guesses is ``canaries``.
     """
     numbers = [round(canaries * share) for share in shares]
     return [number for number in numbers if number >= MIN_GUESSES] or [canaries]
@@ -58,10 +58,11 @@ def guess_numbers(canaries: int, shares: Sequence[float]) -> list[int]:
 
 @functools.lru_cache(maxsize=1024)
 def planned_guesses(canaries: int, bound: GuessBound) -> int:
-    """Return the number of guesses with the largest predicted bound.
+    """Return the number of guesses for which the largest lower bound is predicted.
 
-    The prediction assumes that the mechanism leaks exactly what is claimed, and that the number of correct guesses is
-    its mean. Numbers that could refute the claim by the factor `MIN_REACH` if all guesses were correct are preferred.
+    The prediction assumes that the mechanism leaks exactly as much as the claim allows, and that the number of correct
+    guesses equals its mean. Preference is given to numbers of guesses that would certify `MIN_REACH` times the claim if
+    all guesses were correct.
     """
     mu = bound.claim.parameter
     if not isinstance(bound.claim, GaussianDP):
@@ -83,10 +84,12 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def ladder(canaries: int, bound: GuessBound) -> list[tuple[float, int]]:
-    """Return ascending parameters, each with the number of guesses that tests the parameters up to it.
+    """Return pairs of a parameter and a number of guesses, in ascending order of the parameter.
 
-    The first parameter is the claim's. Each further one is the bound that is predicted for one of `LADDER_MUS` with the
-    best number of guesses. The last number of guesses also tests all larger parameters.
+    Each number of guesses serves to test the parameters above that of the previous pair, up to the parameter of its own
+    pair; the last number also tests all larger parameters. The first parameter is that of the claim. Each further
+    parameter is the largest bound that is predicted for one of the leaks `LADDER_MUS`, and its number of guesses is the
+    one with this prediction.
     """
     numbers = guess_numbers(canaries, GUESS_SHARES)
     steps = [(bound.claim.parameter, planned_guesses(canaries, bound))]
@@ -102,5 +105,5 @@ def ladder(canaries: int, bound: GuessBound) -> list[tuple[float, int]]:
 
 
 def _predict_bound(canaries: int, guesses: int, accuracy: float, bound: GuessBound) -> float:
-    """Return the bound that follows if this share of the guesses is correct."""
+    """Return the lower bound that follows if the share ``accuracy`` of ``guesses`` guesses is correct."""
     return bound.of(GuessSet.of(canaries, guesses, 0, math.floor(guesses * accuracy), 0))

@@ -25,10 +25,10 @@ from epsaudit.text import lower, percent
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OneRunResult(Result):
-    """A lower bound from guesses about the canaries of one run; see also `epsaudit.results.result.Result`.
+    """A lower bound from guesses which canaries were in the dataset of a single run; see also `Result`.
 
-    Such a result has no pair of datasets. If the coins and scores were given by the user, the seed determines only the
-    order in which the rule saw the canaries.
+    The result has no pair of datasets. If the user gave coins and scores, the seed determines only the random order in
+    which the guess rule received the canaries.
     """
 
     canaries: int
@@ -54,14 +54,15 @@ class OneRunResult(Result):
 
     @functools.cached_property
     def _certified(self) -> tuple[float, GuessSet]:
-        """The lower bound on the parameter of `tested`, and the counts on which the bound rests."""
+        """The lower bound on the parameter of the claim `tested`, and the set of guesses that gives this bound."""
         return self.rule.certified(self.counts, self._bound(self.tested, self.confidence))
 
     @functools.cached_property
     def tested(self) -> Claim:
         """The claim that the guesses test.
 
-        It is the result's claim, or the (epsilon, delta)-DP that the claim implies if no theorem is about the claim.
+        It is the claim of the result if there is a theorem for claims of its kind. Otherwise it is an (epsilon,
+        delta)-DP that the claim of the result implies.
         """
         return tested_claim(self.claim, self.canaries, self.confidence)
 
@@ -81,7 +82,7 @@ class OneRunResult(Result):
 
     @property
     def best(self) -> GuessSet:
-        """The counts of the set of guesses on which the bound rests."""
+        """The set of guesses, with its counts, that gives the lower bound."""
         return self._certified[1]
 
     @property
@@ -109,9 +110,9 @@ class OneRunResult(Result):
         return max(map(bound.of, self._sharing))
 
     def by(self, method: Method) -> OneRunResult:
-        """Return the same counts with bounds by another method, to compare the methods.
+        """Return a copy of this result whose bounds are computed by another method, to compare the methods.
 
-        The largest of the bounds of several methods does not hold at the confidence of each. Raises `AuditError` if the
+        The largest of the bounds of several methods does not hold at the stated confidence. Raises `AuditError` if the
         method has no theorem about the claim or the rule.
         """
         GuessBound(self.tested, method, self.confidence, self.rule.decided_by_output)
@@ -119,12 +120,19 @@ class OneRunResult(Result):
 
     @property
     def _sharing(self) -> tuple[GuessSet, ...]:
-        """The counts of the sets of guesses that are about one parameter and share the error probability."""
+        """The sets of guesses that test the same parameter and so share the error probability.
+
+        These are all sets, except if each set tests a parameter of its own, as under the rule `Planned`. Then it is the
+        first set alone.
+        """
         return self.counts if self.rule.shared else self.counts[:1]
 
     @property
     def shared_confidence(self) -> float:
-        """The confidence of the bound of each set of guesses, if several sets share the error probability."""
+        """The confidence of the bound from a single set of guesses, such that all bounds hold together at `confidence`.
+
+        If n sets share the error probability, the bound of each set has an n-th of it.
+        """
         return 1.0 - (1.0 - self.confidence) / len(self._sharing)
 
     @functools.cached_property
@@ -147,7 +155,10 @@ class OneRunResult(Result):
 
     @property
     def limits(self) -> str | None:
-        """A sentence that says that no number of correct guesses could have refuted the claim; None if one could."""
+        """A sentence that says that the audit could not have refuted the claim, even if every guess had been correct.
+
+        It is None if the audit could have refuted the claim.
+        """
         if self.reach > self.proven:
             return None
         return (

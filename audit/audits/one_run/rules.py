@@ -27,9 +27,11 @@ GuessSizes = list[tuple[int, int]]
 
 
 def guess_extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessSet:
-    """Guess the ``highest`` scores in and the ``lowest`` scores out, and return the counts.
+    """Guess about the canaries with extreme scores, and return the counts of correct guesses.
 
-    Ties are broken by position, so the caller must pass the canaries in an order that no coin decided.
+    The ``highest`` largest scores are guessed in, and the ``lowest`` smallest scores are guessed out. ``included`` is
+    the mask of the canaries that were in. Ties are broken by position, so the caller must pass the canaries in an order
+    that is independent of which canaries were in.
     """
     order = np.argsort(scores, kind="stable")
     place = np.empty(len(scores), dtype=np.intp)
@@ -38,16 +40,20 @@ def guess_extremes(included: Bools, scores: Floats, highest: int, lowest: int) -
 
 
 def count_guesses(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessSet:
-    """Return the counts of guesses and of correct guesses; all masks have shape (canaries,)."""
+    """Return the numbers of guesses and of correct guesses, from masks of shape (canaries,).
+
+    ``included`` selects the canaries that were in, ``guessed_in`` those that are guessed in, and ``guessed_out`` those
+    that are guessed out.
+    """
     right = int((guessed_in & included).sum()), int((guessed_out & ~included).sum())
     return GuessSet.of(len(included), int(guessed_in.sum()), int(guessed_out.sum()), *right)
 
 
 class GuessRule(Tagged, ABC):
-    """A rule, fixed before the run, that decides from the scores which canaries are guessed in and out.
+    """A rule that decides from the scores which canaries are guessed to be in the dataset and which to be out of it.
 
-    Subclasses are frozen dataclasses. `count` receives the canaries in a random order that is independent of the coins,
-    so a rule may use the positions of canaries.
+    The rule is fixed before the run. Subclasses are frozen dataclasses. `count` receives the canaries in a random order
+    that is independent of which canaries were in, so a rule may use the positions of canaries.
     """
 
     _what = "not a guess rule"
@@ -61,7 +67,11 @@ class GuessRule(Tagged, ABC):
 
     @classmethod
     def _kinds(cls) -> list[type[Self]]:
-        """Return the rules of this module, and the rule of earlier versions that moved to the studies."""
+        """Return the classes of rules that a result file may name.
+
+        These are the rules of this module and, if the studies are installed, a rule of earlier versions that is now
+        there.
+        """
         moved = find_extension("separate_half") if cls is GuessRule else None
         return [*super()._kinds(), *([] if moved is None else [moved])]
 
@@ -69,23 +79,31 @@ class GuessRule(Tagged, ABC):
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessSet]:
         """Guess which canaries were in, and return the counts of each set of guesses.
 
-        The guesses may use the ``scores`` only. The mask ``included`` serves to count the correct guesses.
+        The guesses must depend on the ``scores`` only. The mask ``included``, which tells the canaries that were in, is
+        used only to count the correct guesses. ``bound`` turns counts into a lower bound.
         """
 
     def guessed_canaries(self, canaries: int) -> slice:
-        """Return which of the canaries, in their random order, the rule guesses about; by default all of them."""
+        """Return the slice of the canaries, in their random order, about which the rule may guess.
+
+        By default these are all canaries.
+        """
         return slice(canaries)
 
     def possible_sizes(self, counts: Sequence[GuessSet], bound: GuessBound) -> list[GuessSizes] | None:
-        """Return all numbers of guesses that are possible for stored counts, which may have been changed.
+        """Return all lists of numbers of guesses that this rule can have made, to check stored ``counts``.
 
-        There is at least one set of counts, and each is about the right number of canaries. By default a rule makes one
-        set of any number of guesses. The result is then None, or an empty list if there are several sets.
+        There is at least one set of counts, but the file may have been changed. By default a rule makes a single set of
+        guesses, of any size. So the result is None, which means any number, if there is a single set, and an empty list
+        if there are several sets.
         """
         return None if len(counts) == 1 else []
 
     def certified(self, counts: Sequence[GuessSet], bound: GuessBound) -> tuple[float, GuessSet]:
-        """Return the lower bound that all counts certify together, and the counts on which the bound rests."""
+        """Return the lower bound that all sets of guesses certify together, and the set of guesses that gives it.
+
+        By default the sets share the error probability equally, and the largest of their bounds is returned.
+        """
         share = replace(bound, confidence=1.0 - (1.0 - bound.confidence) / len(counts))
         best = max(counts, key=share.of)
         return share.of(best), best
@@ -99,7 +117,7 @@ class PredeterminedRule(GuessRule):
 
     @abstractmethod
     def sizes(self, canaries: int, bound: GuessBound) -> GuessSizes:
-        """Return, for each set of guesses, the number of highest scores guessed in and of lowest scores guessed out."""
+        """Return, for each set of guesses, how many of the highest scores are guessed in and of the lowest out."""
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessSet]:
         return [guess_extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
@@ -110,7 +128,7 @@ class PredeterminedRule(GuessRule):
 
 @dataclass(frozen=True)
 class Fixed(PredeterminedRule):
-    """The rule that guesses the ``highest`` scores in and the ``lowest`` scores out, both numbers given by the user."""
+    """The rule that guesses numbers of canaries given by the user: ``highest`` scores in, ``lowest`` scores out."""
 
     highest: int
     lowest: int
@@ -126,11 +144,11 @@ class Fixed(PredeterminedRule):
 
 @dataclass(frozen=True)
 class Planned(PredeterminedRule):
-    """The rule that makes the number of guesses with the largest predicted bound; see `planned_guesses`.
+    """The rule that plans the number of guesses from the claim and the number of canaries; see `planned_guesses`.
 
-    If these guesses refute the claim, larger parameters are tested in ascending order, each at the whole significance
-    level with the number of guesses that `ladder` gives for it, until one is not rejected. No share of the error
-    probability is needed for the further tests: a bound above the true parameter requires that the test of the true
+    These guesses test the claim. If they refute it, larger parameters are tested in ascending order, with the number of
+    guesses that `ladder` gives for each, until a parameter is not rejected. Every test has the whole significance
+    level. The tests need not share it, because a bound above the true parameter requires that the test of the true
     parameter rejected it.
     """
 
@@ -158,10 +176,11 @@ class Planned(PredeterminedRule):
     def _steps(
         self, canaries: int, bound: GuessBound, counts: Sequence[GuessSet]
     ) -> Iterator[tuple[float, tuple[int, int]]]:
-        """Yield each parameter that is tested, and the numbers of guesses in and out that test it.
+        """Yield the tested parameters in ascending order, each with the numbers of guesses in and out that test it.
 
-        ``counts`` are the counts of these guesses in the same order. The caller may append the counts of a step before
-        it asks for the next one. The last step is the first one whose parameter is not rejected or that has no counts.
+        ``counts`` are the counts of the guesses of all steps so far. The caller may append the counts of a step before
+        it asks for the next step. The last step is the first one whose parameter is not rejected by its counts, or that
+        has no counts yet.
         """
         for place, (parameter, guesses) in enumerate(_lazy_ladder(canaries, bound)):
             yield parameter, split_evenly(guesses)
@@ -195,7 +214,7 @@ class Bonferroni(PredeterminedRule):
 
 @dataclass(frozen=True)
 class Signs(GuessRule):
-    """The rule for scores that are guesses: a canary is guessed in above 0, out below 0, and not guessed at 0."""
+    """The rule for scores that are guesses: a positive score guesses in, a negative score out, and 0 does not guess."""
 
     decided_by_output: ClassVar[bool] = True
     words = "as given: in above 0, out below 0, none at 0"
@@ -206,9 +225,10 @@ class Signs(GuessRule):
 
 @dataclass(frozen=True)
 class Threshold(GuessRule):
-    """The rule that guesses all canaries, in if the score is above the threshold ``at`` and out otherwise.
+    """The rule that guesses every canary: in if the score is above the threshold ``at``, and out otherwise.
 
-    `epsaudit.audit_scores` and the audit of four counts use it for a threshold that the user fixed before the run.
+    `epsaudit.audit_scores` and `epsaudit.audits.scores.audit_counts` use it for a threshold that the user fixed before
+    the run.
     """
 
     at: float = 0.0
@@ -227,9 +247,9 @@ RULES_BY_NAME: dict[str, Callable[[], GuessRule]] = {"planned": Planned, "bonfer
 
 
 def rule_of(guesses: Guesses, canaries: int) -> GuessRule:
-    """Return the rule that an argument ``guesses`` stands for.
+    """Return the guess rule for an argument ``guesses``: a name, a number of guesses, a pair of numbers, or a rule.
 
-    Raises `AuditError` if the argument stands for no rule, or if it asks for more guesses than there are canaries.
+    Raises `AuditError` for any other argument, and if there are fewer canaries than guesses.
 
     >>> print(rule_of(100, 1000))
     the 50 highest scores in, the 50 lowest out, fixed beforehand

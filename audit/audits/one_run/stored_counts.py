@@ -19,7 +19,7 @@ from epsaudit.running.streams import stream
 
 
 def find_contradictions(result: OneRunResult) -> Iterator[str]:
-    """Yield a sentence for everything in the counts that the rule of the result cannot have produced."""
+    """Yield a sentence for each stored number of guesses that the rule of the result cannot have produced."""
     guessed = [(one.guessed_in, one.guessed_out) for one in result.counts]
     about = len(range(result.canaries)[result.rule.guessed_canaries(result.canaries)])
     if others := {one.canaries for one in result.counts} - {about}:
@@ -37,7 +37,10 @@ def find_contradictions(result: OneRunResult) -> Iterator[str]:
 
 
 def describe_unverified_choice(result: OneRunResult) -> str | None:
-    """Name the numbers of the rule that the user chose and that no file can verify; None if there are none."""
+    """Describe the choice of the user on which the bound rests although no result file can prove it; None without one.
+
+    For example, the bound is valid only if a threshold was fixed before the scores were seen.
+    """
     match result.rule:
         case Threshold(at):
             return f"that the threshold {at:g} was fixed before the scores were seen, and is not the best of many"
@@ -49,7 +52,11 @@ def describe_unverified_choice(result: OneRunResult) -> str | None:
 
 
 def _check_guessed_coins(result: OneRunResult) -> Iterator[str]:
-    """Compare the guesses with the number of canaries that were in, if the coins follow from the seed."""
+    """Yield a sentence if the guesses are about more canaries that were in, or out, than there were.
+
+    The coins that decided which canaries were in are drawn again from the seed. If the user gave the coins, they do not
+    follow from the seed, and nothing is checked.
+    """
     if result.given:
         return
     coins = stream(result.seed, "one run", COIN_STREAM).random(result.canaries) < 0.5
@@ -66,7 +73,10 @@ def _check_guessed_coins(result: OneRunResult) -> Iterator[str]:
 
 
 def _format_sizes(plans: Sequence[GuessSizes]) -> str:
-    """Return the text of the first lists of numbers of guesses, each number a pair (in, out)."""
+    """Describe the numbers of guesses that a rule can have made; each set of guesses is written as a pair (in, out).
+
+    At most four alternatives are written, with at most four sets of guesses each.
+    """
     if not plans:
         return "one set of guesses"
     written = [" then ".join(map(str, plan[:4])) + " ..." * (len(plan) > 4) for plan in plans[:4]]
