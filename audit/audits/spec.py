@@ -74,17 +74,20 @@ class AuditSpec:
         confidence: float = 0.95,
         witnesses: str | Sequence[Family] = "auto",
     ) -> AuditSpec:
-        """Check the arguments of an audit, and raise `AuditError` for the first one that is not valid."""
+        """Return the specification of an audit from its arguments, after checking them.
+
+        Raises `AuditError` for the first argument that is not valid.
+        """
         mechanism = mechanism_of(mechanism, adjacency, fresh)
         claim, trials = is_claim(mechanism.claim if claim is None else claim, mechanism.name), check_trials(trials)
         confidence, families = confidence_of(confidence), check_families(witnesses)
         return cls(mechanism, claim, check_pairs(mechanism, pairs), trials, confidence, witnesses, families)
 
     def identity(self, kind: str, near: float | None = None) -> Identity:
-        """Return what a checkpoint compares, to go on with the same audit only.
+        """Return the properties that a checkpoint must share with this audit, so that the audit can continue from it.
 
-        Each part has a name that a message can quote. The parts include digests of all user code that the mechanism
-        can reach, and the versions of the libraries that the result depends on.
+        The keys are names that a message can quote. The values include digests of all user code that the mechanism can
+        reach, and the versions of the libraries that the result depends on.
         """
         return {
             "kind of audit": kind,
@@ -103,7 +106,10 @@ class AuditSpec:
 
 
 def check_trials(trials: Any, what: str = "trials") -> int:
-    """Return ``trials`` as an int; raise `AuditError` if an audit cannot have this number of runs."""
+    """Return the number of runs ``trials`` as an int; raise `AuditError` if no audit can have this number of runs.
+
+    ``what`` is the name of the argument in the message.
+    """
     number = whole_at_least(trials, MIN_TRIALS, what)
     if number > MAX_TRIALS:
         raise AuditError(f"{what} is {trials!r}; no audit ends that has more than {MAX_TRIALS:,} runs.")
@@ -111,9 +117,9 @@ def check_trials(trials: Any, what: str = "trials") -> int:
 
 
 def check_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
-    """Return the pairs to audit; None stands for the mechanism's own worst pairs.
+    """Return the list of pairs to audit from the argument ``pairs``; None stands for the mechanism's own worst pairs.
 
-    Raises `AuditError` if there are none, if both datasets of a pair are equal, if they are not neighbours, or if a
+    Raises `AuditError` if there are no pairs, if both datasets of a pair are equal or are not neighbours, or if a
     dataset can be read only once (an iterator).
     """
     adjacency = adjacency_of(mechanism.adjacency)
@@ -132,7 +138,10 @@ def check_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
 
 
 def check_families(witnesses: str | Sequence[Family]) -> Sequence[Family]:
-    """Return the families of witnesses that the argument ``witnesses`` stands for; raise `AuditError` if it is none."""
+    """Return the families of candidate events for the argument ``witnesses``: 'auto', 'all' or a sequence of families.
+
+    Raises `AuditError` for any other value.
+    """
     families: Any = witnesses
     if isinstance(families, str) and families in ("auto", "all"):
         return DEFAULT_FAMILIES if families == "auto" else ALL_FAMILIES

@@ -34,12 +34,12 @@ def run_suite(
     progress: Callable[[str], ProgressCallback | None] = lambda name: None,
     checkpoint: Checkpoint | None = None,
 ) -> Iterator[Result]:
-    """Audit every entry and yield the results in the order of the entries, each as soon as it is available.
+    """Audit every registered entry, and yield the results in the order of the entries, each as soon as it is available.
 
-    Each of k audits has confidence 1 - (1 - family_confidence) / k, so all k bounds hold together with probability at
-    least ``family_confidence``, which must be in [0.5, 1) (Bonferroni). Several entries are audited at the same time,
-    each by one worker. A single entry, or entries with a checkpoint, are audited one after the other by all workers;
-    the results are the same.
+    An entry is a mechanism with its claim and its pairs. Each of k audits has confidence 1 - (1 - family_confidence) /
+    k, so all k bounds hold together with probability at least ``family_confidence``, which must be in [0.5, 1)
+    (Bonferroni). Several entries are audited at the same time, each by one worker. A single entry, or entries with a
+    checkpoint, are audited one after the other by all workers; the results are the same.
 
     A single entry is audited with ``seed`` itself, and each of several entries with its `entry_seed`. With
     ``stop_early`` the audits are sequential. ``progress`` is a function from the name of an entry to its progress
@@ -71,7 +71,10 @@ def open_checkpoint(
     seed: int | None,
     stop_early: bool = False,
 ) -> Checkpoint:
-    """Open one checkpoint for a whole suite. Arguments are as for `run_suite`, and errors as for `Checkpoint`."""
+    """Open one checkpoint file for all audits of a suite.
+
+    The arguments are those of `run_suite`, and the errors those of `Checkpoint`.
+    """
     each = _checked_confidence(entries, family_confidence, stop_early)
     kind = "sequential" if stop_early else "fixed size"
     audits = {entry.name: _spec_of(entry, trials, each).identity(kind) for entry in entries}
@@ -100,9 +103,10 @@ def confidence_of_each(entries: Sequence[Entry], family_confidence: float) -> fl
 
 
 def _checked_confidence(entries: Sequence[Entry], family_confidence: float, stop_early: bool) -> float:
-    """Return `confidence_of_each`.
+    """Return the confidence of each audit, as `confidence_of_each` does, after checking the claims.
 
-    Raises `AuditError` if ``stop_early`` is true and no sequential audit could refute the claim of an entry.
+    Raises `AuditError` if ``stop_early`` is true, so that audits are sequential, and no sequential audit could refute
+    the claim of an entry.
     """
     each = confidence_of_each(entries, family_confidence)
     for entry in entries if stop_early else ():
@@ -111,9 +115,10 @@ def _checked_confidence(entries: Sequence[Entry], family_confidence: float, stop
 
 
 def entry_seed(seed: int, name: str) -> int:
-    """Return the seed of one entry: a hash of the suite's seed and the entry's name.
+    """Return the seed of one entry of a suite: a hash of the suite's seed and the entry's name.
 
-    So no two entries share random streams, and an entry has the same seed in every suite with this seed.
+    Entries with different names have different random streams, and an entry has the same seed in every suite with the
+    same seed.
 
     >>> entry_seed(0, "laplace") == entry_seed(0, "laplace") != entry_seed(0, "gaussian")
     True

@@ -79,11 +79,12 @@ def rebuild(stored: dict[str, Any]) -> StoredResult:
 
 
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
-    """Compute everything that follows from the counts of a stored result, and check that the counts are possible.
+    """Compute everything that follows from the counts of a stored result, and compare it with the stored values.
 
-    If the result has the name of the registered ``entry``, it must have the entry's claim. If the entry has the pair of
-    the result and knows the output laws, the exact value is computed, and a bound above the exact value is reported.
-    Raises `AuditError` if the JSON object is not a result.
+    It is also checked that an audit can have produced the counts. If the result has the name of the registered
+    ``entry``, it must have the entry's claim. If the entry has the pair of the result and knows its output
+    distributions, the exact parameter is computed, and a bound above it is reported. Raises `AuditError` if the JSON
+    object is not a result.
 
     >>> from epsaudit import PureDP, audit_scores
     >>> stored = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1).to_dict()
@@ -135,9 +136,10 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
 def _find_differences(
     result: StoredResult, stored: dict[str, Any], names: list[str] | None = None
 ) -> tuple[list[str], bool]:
-    """Return sentences about fields that are not as stored, and whether an audit can have produced the counts.
+    """Return sentences about stored fields that do not follow from the counts, and whether the counts are possible.
 
-    With ``names`` only these fields are compared.
+    If the counts are impossible, the sentences say why, and the fields are not compared. With ``names``, only the
+    fields with these names are compared.
     """
     try:
         if differences := find_impossible(result):
@@ -157,11 +159,11 @@ def _find_differences(
 
 
 def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
-    """Audit the mechanism again from the stored seed, and compare everything that the seed determines.
+    """Audit the mechanism of a stored result again from the stored seed, and report everything that has changed.
 
-    A result with differences according to `recompute` is not run again. If the mechanism uses randomness of its own,
+    If `recompute` finds a difference already, the audit is not made again. If the mechanism uses randomness of its own,
     no seed reproduces the counts. In this case the stored event is counted in new runs, and Fisher's exact test
-    compares the counts; it reports a change of an unchanged mechanism with probability at most 1 %.
+    compares the counts. This test reports a change of an unchanged mechanism with probability at most 1 %.
     """
     found = recompute(stored, entry)
     before = found.result
@@ -195,7 +197,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
 
 
 def _agree(stored: Any, computed: Any) -> bool:
-    """Return whether two JSON values are equal, with floats compared up to `RELATIVE_TOLERANCE`."""
+    """Return whether two JSON values are equal, where floats may differ by the relative amount `RELATIVE_TOLERANCE`."""
     if isinstance(stored, dict) and isinstance(computed, dict):
         return stored.keys() == computed.keys() and all(_agree(stored[name], computed[name]) for name in stored)
     if isinstance(stored, list | tuple) and isinstance(computed, list | tuple):
@@ -214,10 +216,10 @@ def _format_json(value: Any) -> str:
 
 @public
 def load(path: Path) -> list[Result]:
-    """Return the results in a file, of any kinds of audits, after checking that their bounds follow from their counts.
+    """Return the results of all kinds in a file, after checking that their bounds follow from their counts.
 
-    Raises `AuditError` if the file cannot be read, if no audit can have produced a result, or if a bound does not
-    follow from the counts.
+    Raises `AuditError` if the file cannot be read, if no audit can have produced the counts of a result, or if a bound
+    does not follow from its counts.
     """
     found: list[Result] = []
     for place, stored in enumerate(read_file(path)):

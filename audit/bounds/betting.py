@@ -36,7 +36,7 @@ MIN_STRATEGY_SHARE = 0.1
 
 
 def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int, fractions: Floats = FRACTIONS) -> Floats:
-    """Return the logarithms of the factors of the wealth after a correct guess, a wrong guess, and no guess.
+    """Return the logarithm of the factor by which a bet changes its wealth: after a correct, a wrong, and no guess.
 
     Parameters
     ----------
@@ -59,17 +59,19 @@ def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int, fractions: Fl
 
 
 def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
-    """Return the logarithm of the average wealth of the bettors along ``axis``."""
+    """Return the logarithm of the average wealth along ``axis``, from the logarithms of the single wealths."""
     most = np.max(log_wealth, axis=axis, keepdims=True)
     return np.asarray(np.log(np.mean(np.exp(log_wealth - most), axis=axis)) + np.squeeze(most, axis=axis))
 
 
 def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tuple[Floats, Floats]:
-    """Return the recommended shares of a strategy's bets, shape (parameters, 60), and the growth of the best bet.
+    """Return how to divide a strategy's wealth among its bets, as its past runs advise, and the growth of the best bet.
 
-    A bet gets a share in proportion to what it would have won in the past ``runs``, with these probabilities of a
-    correct and of a wrong guess. A tenth is divided evenly, and everything is if all ``log_factors`` are 0. The growth
-    is that of log-wealth in one run.
+    The shares have shape (parameters, 60), because a strategy makes sixty bets of different size against each
+    parameter. ``correct`` and ``wrong`` are estimated probabilities of a correct and of a wrong guess. A bet gets a
+    share in proportion to the wealth that it would have made in the past ``runs`` with these probabilities, and a tenth
+    is divided evenly. If all ``log_factors`` are 0, everything is divided evenly. The growth is the expected growth of
+    log-wealth in one run.
     """
     grows = np.tensordot([correct, wrong, max(1.0 - correct - wrong, 0.0)], log_factors, 1)
     most = np.max(grows, axis=-1, keepdims=True)
@@ -79,9 +81,9 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
 
 
 def divided(log_wealth: Floats, shares: Floats) -> Floats:
-    """Return the log-wealth after half of all wealth was pooled and divided in these shares.
+    """Return the log-wealth of all bets after half of all wealth was collected and divided anew in the given shares.
 
-    The shares of each parameter sum to 1.
+    Both arrays have shape (strategies, parameters, bets). The shares of each parameter sum to 1.
     """
     everybody = average(log_wealth, axis=(0, -1))[None, ..., None]
     with np.errstate(divide="ignore"):
@@ -92,9 +94,10 @@ def divided(log_wealth: Floats, shares: Floats) -> Floats:
 def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats, claimed: float) -> Floats:
     """Return the logarithm of the evidence E against each parameter, from the logarithm of the average wealth W.
 
-    E is (1 - w) W + w W_claim for parameters below the claim, w W_claim at the claim, and W above it. The running bound
-    is the largest parameter up to which every E has reached 1 / alpha; with probability 1 - alpha it never exceeds the
-    truth. Arrays have shape (..., parameters).
+    W is the average wealth of the bets against the parameter, W_claim is that of the bets against the claim, and w is
+    `STAKE`. E is (1 - w) W + w W_claim for parameters below the claim, w W_claim at the claim, and W above it. The
+    running bound is the largest parameter up to which every E has reached 1 / alpha; with probability 1 - alpha it
+    never exceeds the truth. Arrays have shape (..., parameters).
     """
     staked = log_wealth_at_claim + math.log(STAKE)
     shared = np.logaddexp(log_wealth + math.log1p(-STAKE), staked)
@@ -102,11 +105,11 @@ def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats
 
 
 def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, events: int) -> Floats:
-    """Return the expected growth of log-wealth in one run for the best bet, 0 if no bet grows.
+    """Return the expected growth of log-wealth in one run for the bet with the greatest growth, or 0 if it is negative.
 
-    ``correct`` and ``wrong`` are the probabilities of a correct and of a wrong guess. At delta = 0 the growth is, up to
-    the grid of bets, the probability of a guess times the relative entropy of its correctness to what the claim allows;
-    1 / growth is the information limit of docs/explanation/power.md.
+    ``correct`` and ``wrong`` are the probabilities of a correct and of a wrong guess, and the point (epsilon, delta) is
+    tested. At delta = 0 the growth is, up to the grid of bets, the probability of a guess times the relative entropy of
+    its correctness to what the claim allows; 1 / growth is the information limit of docs/explanation/power.md.
     """
     correct, wrong = np.broadcast_arrays(np.asarray(correct, float), np.asarray(wrong, float))
     factors = log_factors(epsilon, delta, events)
@@ -115,9 +118,10 @@ def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, e
 
 
 def parameter_grid(claim: Claim) -> Floats:
-    """Return the parameters to test: steps of a hundredth of the claim up to it, then steps of 2 % up to four times it.
+    """Return the parameters that a sequential audit tests, in ascending order.
 
-    A claim about a curve gets half as many parameters, because each of them costs a point of its privacy profile.
+    Up to the claim the steps are a hundredth of the claim, and from there to four times the claim they are 2 %. For a
+    claim about a curve there are half as many parameters, because each of them costs a point of its privacy profile.
     """
     below, above = (100, 70) if claim.claimed_point is not None else (50, 35)
     claimed = claim.parameter
@@ -148,10 +152,12 @@ def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
 
 @functools.lru_cache(maxsize=256)
 def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
-    """Return the epsilon and the delta that each parameter of the grid implies at a tangent.
+    """Return the epsilon and the delta at which each parameter of `parameter_grid` is tested.
 
-    The delta is exact at the claim and rounded up elsewhere: `Claim.least_at` is tabulated, and an interpolated delta
-    that is too small is replaced by the next entry of the table.
+    For a claim about a curve, all epsilons are ``tangent``, and the deltas are those of the privacy profile of each
+    parameter at this epsilon. They are exact at the claim and rounded up elsewhere: `Claim.least_at` is tabulated, and
+    an interpolated delta that is too small is replaced by the next entry of the table. For pure and approximate DP,
+    ``tangent`` is None and the delta is that of the claim.
     """
     grid = parameter_grid(claim)
     if tangent is None:
@@ -172,19 +178,22 @@ def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
 
 @functools.lru_cache(maxsize=32)
 def log_factors_at(claim: Claim, tangent: float | None, events: int) -> Floats:
-    """Return the `log_factors` of every parameter of the grid at a tangent, shape (3, parameters, bets)."""
+    """Return the `log_factors` of every parameter of `parameter_grid`, shape (3, parameters, bets).
+
+    ``tangent`` is the epsilon at which a claim about a curve is tested; None for pure and approximate DP.
+    """
     return log_factors(*points(claim, tangent), events)
 
 
 class GuessingWitness(Protocol):
-    """What the accounts need to know of a witness: its number of events, 1 or 2."""
+    """The property of a witness that the accounts need: its number of events, 1 or 2."""
 
     @property
     def events(self) -> int: ...
 
 
 class Bet(Protocol):
-    """What a strategy bets on in a round, decided by the outputs of earlier rounds.
+    """What a strategy bets on in one round; it is chosen from the outputs of earlier rounds only.
 
     Attributes
     ----------
@@ -211,9 +220,10 @@ class Bet(Protocol):
 
 
 class Accounts:
-    """The accounts of all bets against all parameters of the grid.
+    """The wealth of all bets in a sequential audit, and the running bound that follows from it.
 
-    `open` takes what each strategy bets on in a round, `close` takes how often it guessed correctly.
+    Every strategy bets against every parameter of `parameter_grid`. `open` begins a round with what each strategy bets
+    on, and `close` ends the round with the numbers of correct and wrong guesses.
 
     Parameters
     ----------
@@ -245,7 +255,7 @@ class Accounts:
         self._ever, self.bound = np.zeros(len(self.grid), bool), 0.0
 
     def open(self, strategies: Sequence[Bet]) -> None:
-        """Begin a round: decide from the past what each bet is on, and divide the wealth anew."""
+        """Begin a round: set what every strategy bets on, and divide the wealth anew among the bets."""
         advised, grows = np.empty_like(self.log_wealth), np.empty(self.log_wealth.shape[:2])
         for index, strategy in enumerate(strategies):
             epsilon, delta = points(self.claim, strategy.tangent)
@@ -259,17 +269,29 @@ class Accounts:
         self.log_wealth = divided(self.log_wealth, advised * parts[..., None])
 
     def close(self, tallies: Floats) -> None:
-        """End a round, given the numbers of correct, wrong and missing guesses, shape (strategies, 3)."""
+        """End a round: change the wealth by the outcomes of the round.
+
+        ``tallies`` has shape (strategies, 3) and holds the numbers of correct guesses, wrong guesses and runs without a
+        guess.
+        """
         self.log_wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
 
     def against_claim(self, tallies: Floats) -> Floats:
-        """Return the log-evidence against the claim after numbers of guesses of shape (looks, strategies, 3)."""
+        """Return the log-evidence against the claim at several moments of the current round, shape (looks,).
+
+        ``tallies`` has shape (looks, strategies, 3) and holds the numbers of correct guesses, wrong guesses and runs
+        without a guess in this round so far.
+        """
         at = self.at_claim
         wealth = self.log_wealth[:, at] + np.einsum("lso,sob->lsb", tallies, self.factors[:, :, at])
         return average(wealth, axis=(-2, -1)) + math.log(STAKE)
 
     def look(self, tallies: Floats) -> None:
-        """Reject the parameters that the numbers of guesses in the round, shape (strategies, 3), contradict."""
+        """Reject every parameter against which there is enough evidence now, and raise the running bound.
+
+        ``tallies`` has shape (strategies, 3) and holds the numbers of correct guesses, wrong guesses and runs without a
+        guess in this round so far.
+        """
         wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
         most = wealth.max(axis=(0, 2))  # and an average is no more
         likely = np.flatnonzero((np.maximum(most, most[self.at_claim]) >= self.needed) & ~self._ever)
@@ -283,5 +305,9 @@ class Accounts:
 
 @functools.lru_cache(maxsize=256)
 def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
-    """Return the (epsilon, delta) at which the claim is tested: its own point, or one of its profile."""
+    """Return the point (epsilon, delta) at which a claim is tested.
+
+    It is the claimed point for pure and approximate DP. For a claim about a curve it is the point of the privacy
+    profile at epsilon = ``tangent``.
+    """
     return claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))

@@ -19,9 +19,10 @@ from epsaudit.errors import AuditError
 
 
 class Certificate(Tagged, ABC):
-    """A rule that turns counts into lower bounds; every method broadcasts over arrays in the counts.
+    """A rule that turns counts of events into lower bounds on privacy parameters.
 
-    Each bound holds with probability at least ``confidence`` on its own; several jointly only where a rule says so.
+    Each bound holds with probability at least ``confidence`` on its own. Several bounds hold together only if the
+    subclass says so. Every method broadcasts over arrays in the counts.
     """
 
     _what = "not a certificate"
@@ -30,36 +31,37 @@ class Certificate(Tagged, ABC):
 
     @abstractmethod
     def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
-        """Return a lower bound on the epsilon for which (epsilon, delta)-DP can hold; 0 if nothing is shown."""
+        """Return a lower bound on the epsilon for which (epsilon, delta)-DP can hold; 0 if counts show nothing."""
 
     @abstractmethod
     def delta(self, counts: Counts, epsilon: float | Floats, confidence: float) -> Floats:
-        """Return a lower bound on the delta for which (epsilon, delta)-DP can hold; 0 if nothing is shown."""
+        """Return a lower bound on the delta for which (epsilon, delta)-DP can hold; 0 if counts show nothing."""
 
     @abstractmethod
     def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
-        """Return a lower bound on the claim's parameter (epsilon, rho or mu); 0 if nothing is shown."""
+        """Return a lower bound on the claim's parameter (epsilon, rho or mu); 0 if counts show nothing."""
 
     @abstractmethod
     def point(self, claim: Claim) -> tuple[float, float]:
-        """Return the (epsilon, delta) of the claim's privacy profile at which bounds on both are reported."""
+        """Return the point (epsilon, delta) of the claim's privacy profile at which bounds are reported."""
 
     @abstractmethod
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
-        """Return a point (p, p') on or above which the power of some test of the pair lies, (0, 0) if nothing is shown.
+        """Return limits (p, p') on the probabilities of an event that distinguishes the pair; (0, 0) if there is none.
 
-        With the stated confidence, some event has probability at least p on x and at most p' on x'. So the pair's
-        trade-off curve, of the better direction, passes at or below (p', 1 - p), and its privacy profile lies at or
-        above p - e^epsilon p' for every epsilon at once.
+        With the stated confidence, some event has probability at least p on x and at most p' on x'. So the trade-off
+        curve of the pair, in the better of its two directions, passes at or below (p', 1 - p), and its privacy profile
+        lies at or above p - e^epsilon p' for every epsilon at once.
         """
 
 
 @dataclass(frozen=True)
 class MembershipGame(Certificate):
-    """Guess which dataset each run used; (epsilon, delta)-DP limits the odds that a guess is correct.
+    """The certificate of a game in which one or two events guess which of the two datasets each run used.
 
-    With delta > 0 a guess is correct with probability at most q + pi (1 - q), q = e^epsilon / (1 + e^epsilon) and
-    pi = delta events / (2 s), s the probability of guessing. Proofs: docs/explanation/theory.md#membership-game.
+    (epsilon, delta)-DP limits the odds that a guess is correct. With s the probability that a run has a guess, and q =
+    e^epsilon / (1 + e^epsilon), a guess is correct with probability at most q + pi (1 - q), where pi = delta events /
+    (2 s). Proofs: docs/explanation/theory.md#membership-game.
 
     >>> counts = Counts(500, 500, 365, 134, 135, 366)
     >>> round(float(MembershipGame().epsilon(counts, 0.0, 0.95)), 3)
@@ -111,7 +113,11 @@ class MembershipGame(Certificate):
         return self.tangent
 
     def _limits(self, counts: Counts, confidence: float, delta: float) -> tuple[Floats, Floats]:
-        """Return a lower limit on the probability of a correct guess, and the part pi of it that delta explains."""
+        """Return a lower confidence limit on the accuracy of guesses, and an upper limit on the leak pi.
+
+        The leak pi is the part of the accuracy that delta explains; the docstring of the class defines it. Both limits
+        hold together with the stated confidence.
+        """
         alpha = 1.0 - confidence
         guesses = counts.correct + counts.wrong
         if delta == 0.0:
@@ -125,9 +131,11 @@ class MembershipGame(Certificate):
 
 @dataclass(frozen=True)
 class Box(Certificate):
-    """Clopper-Pearson limits on both probabilities of one event: p >= p_low and p' <= p'_up at once.
+    """The certificate from confidence limits on the probabilities of a single event on x and on x'.
 
-    Every definition has its bound at that corner, and all bounds from one box hold jointly. Proof:
+    With the stated confidence, the probability p on the dataset that the event guesses is at least p_low and, at once,
+    the probability p' on the other dataset is at most p'_up (Clopper-Pearson limits). Every privacy definition has its
+    bound at this corner, and all bounds from one box hold jointly. Proof:
     docs/explanation/theory.md#clopper-pearson-box.
 
     >>> counts = Counts(500, 500, 365, 134, 0, 0, events=1)
@@ -174,7 +182,7 @@ class Box(Certificate):
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
     """Return the one-sided lower confidence limit at level 1 - alpha on a binomial probability; 0 for no success.
 
-    Clopper and Pearson (1934). Broadcasts; fractional counts interpolate.
+    Arguments are broadcast, and fractional counts are interpolated. Source: Clopper and Pearson (1934).
 
     >>> round(float(clopper_pearson_lower(9, 10, 0.05)), 4)
     0.6058
@@ -187,6 +195,8 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
     """Return the one-sided upper confidence limit at level 1 - alpha on a binomial probability; 1 for no failure.
 
+    Arguments are broadcast, and fractional counts are interpolated. Source: Clopper and Pearson (1934).
+
     >>> round(float(clopper_pearson_upper(0, 100, 0.05)), 4)
     0.0295
     """
@@ -198,7 +208,8 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float)
 def reach(claim: Claim, runs: int, confidence: float) -> float:
     """Return the largest bound on the claim's parameter that ``runs`` certification runs can show for any mechanism.
 
-    It is the bound of the better certificate if every run is a correct guess: about log(runs) for epsilon.
+    It is the bound that follows if every run is guessed correctly, by the better of the two certificates: about
+    log(runs) for epsilon.
 
     >>> from epsaudit.claims.definitions import PureDP
     >>> round(reach(PureDP(1.0), 10_000, 0.95), 2)
@@ -212,9 +223,10 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
 
 
 def runs_to_reach(claim: Claim, confidence: float, limit: int = 10**15) -> int | None:
-    """Return the least number of certification runs, to within 1 %, whose `reach` exceeds the claim.
+    """Return the smallest number of certification runs, to within 1 %, with which the claim can be refuted at all.
 
-    The result is None if the number exceeds ``limit``.
+    With this number of runs, the largest possible bound, which is `reach`, exceeds the claim. The result is None if the
+    number exceeds ``limit``.
 
     >>> from epsaudit.claims.definitions import PureDP
     >>> 2.9e4 < runs_to_reach(PureDP(9.2), 0.95) < 3.1e4

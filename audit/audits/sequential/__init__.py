@@ -46,9 +46,11 @@ def audit_sequentially(
 ) -> SequentialResult:
     """Audit until the claim is refuted or the budget is spent; the bound holds at every stopping time.
 
-    Every run is a round of the membership game, in which strategies bet against the claim. If the claim is true, their
-    wealth is a supermartingale and stays small (docs/explanation/theory.md#testing-by-betting). Before each round of
-    bets, witnesses, tangents and bets are learnt anew from all earlier runs.
+    In every run, an event guesses which of the two datasets was used, and two strategies bet that the guess is correct.
+    If the claim is true, their wealth is a supermartingale and stays small, so a large wealth refutes the claim
+    (docs/explanation/theory.md#testing-by-betting). The runs are made in rounds. Before each round, the strategies
+    learn from all earlier runs which event to use, at which point of its privacy profile to test the claim, and how
+    much to bet.
 
     Parameters
     ----------
@@ -108,11 +110,12 @@ def certify_in_rounds(
     deadline: Callable[[float], float] = lambda progress: math.inf,
     near: float | None = None,
 ) -> SequentialResult:
-    """Bet in rounds until there is a reason to stop, and return the result.
+    """Run the sequential audit that ``spec`` describes: bet in rounds until there is a reason to stop.
 
-    Runs that the checkpoint contains are not drawn again. ``deadline`` returns the time of `time.perf_counter` at which
-    the audit stops. Its argument is the number of runs so far, as a share of the runs that a refutation is expected to
-    take.
+    Runs that are recorded in the checkpoint of ``runs`` are not made again. ``deadline`` is a function that returns the
+    time, as `time.perf_counter` counts it, at which the audit stops. Its argument is the number of runs so far, as a
+    share of the runs that a refutation is expected to take. The audit also stops if its bound is within ``near`` of the
+    claim.
     """
     if (finished := runs.finished(SequentialResult.from_dict)) is not None:
         return finished
@@ -121,7 +124,7 @@ def certify_in_rounds(
 
 
 def refuse_if_irrefutable(claim: Claim) -> None:
-    """Raise `AuditError` for a claim that no bet can refute."""
+    """Raise `AuditError` if a claim is so weak that no number of runs could refute it."""
     epsilon, delta = claim.claimed_point or (0.0, claim.profile(0.0))
     if epsilon > betting.LARGEST_EPSILON or delta > betting.LARGEST_DELTA:
         raise AuditError(

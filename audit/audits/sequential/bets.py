@@ -9,7 +9,10 @@ from epsaudit.witnesses.events import Witness
 
 @dataclass(frozen=True)
 class StrategyBet:
-    """The bet of one strategy in one round, as `epsaudit.bounds.betting.Bet` describes it."""
+    """The bet of one strategy in one round of a sequential audit.
+
+    The fields are those of the protocol `epsaudit.bounds.betting.Bet`, which describes them.
+    """
 
     witness: Witness
     tangent: float | None

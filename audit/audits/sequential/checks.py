@@ -38,8 +38,9 @@ suffice."""
 def refuse_if_dependent(runs: Runs, memory: PairMemory, level: float, refuted: bool, until: float) -> None:
     """Raise `AuditError` if the outputs of a pair show that runs depend on one another.
 
-    ``level`` is the significance level of all tests together, ``refuted`` says whether the claim was refuted, and
-    ``until`` is the moment of `time.perf_counter` at which the tests should end.
+    The tests use the outputs that ``memory`` keeps of the pair and, if needed, outputs of further calls of the
+    mechanism. ``level`` is the significance level of all tests together, and ``refuted`` says whether the claim was
+    refuted. The tests should end at the time ``until``, as `time.perf_counter` counts it.
     """
     # An audit may stop after any chunk, depending on what it saw: stopping after chunk k has the share 1 / (k (k + 1)).
     memory.joined()
@@ -59,7 +60,11 @@ def refuse_if_dependent(runs: Runs, memory: PairMemory, level: float, refuted: b
 def _draw_in_many_calls(
     runs: Runs, memory: PairMemory, level: float, refuted: bool, until: float
 ) -> tuple[list[Outputs], list[Outputs]]:
-    """Return further outputs on x and on x' from many calls, none if the kept outputs suffice; test them as well."""
+    """Draw outputs on x and on x' in many separate calls, and test whether they depend on the call.
+
+    Return the outputs as two lists of arrays, which are empty if no further calls are needed. Raise `AuditError` if the
+    outputs depend on the call. The arguments are those of `refuse_if_dependent`.
+    """
     laws, copy_calls = runs.laws[memory.index], runs.copy_test.calls
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
     many_runs_per_call = need_random_order(laws)

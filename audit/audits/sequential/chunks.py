@@ -29,7 +29,7 @@ from epsaudit.witnesses.events import Witness
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """The result of one chunk.
+    """The counts and the outputs of one chunk, which is a block of runs with a random stream of its own.
 
     Attributes
     ----------
@@ -51,7 +51,10 @@ class ChunkResult:
 
 @dataclass(frozen=True)
 class PlannedChunk:
-    """A chunk that is to be drawn: after which of its runs there is an interim look, and whether outputs are kept."""
+    """A chunk of runs that is to be drawn.
+
+    ``looks`` are the numbers of runs after which the counts are recorded, and ``keep`` says whether outputs are kept.
+    """
 
     chunk: Chunk
     looks: NDArray[np.intp]
@@ -61,10 +64,11 @@ class PlannedChunk:
 def draw_round(
     runs: Runs, memory: PairMemory, number: int, size: int, before: int, witnesses: Sequence[Witness]
 ) -> Iterator[ChunkResult]:
-    """Draw the runs of one round on a pair and yield the results of its chunks in order.
+    """Draw the runs of one round on a pair, and yield the results of its chunks in order.
 
-    Interim looks follow every run at first. Later the number of runs between two looks is a thousandth of the runs so
-    far. The caller closes the generator to end the round early. Chunks in the checkpoint are not drawn again.
+    The counts are recorded at interim looks, at which the audit may stop. There is an interim look after every run at
+    first; later the number of runs between two looks is a thousandth of the runs so far. The caller closes the
+    generator to end the round early. Chunks that are recorded in the checkpoint are not drawn again.
 
     Parameters
     ----------
@@ -142,7 +146,10 @@ def _draw_and_count(shared: tuple[OutputLaws, Sequence[Witness], int], part: Pla
 
 
 def _read_chunk(record: AuditRecord, part: PlannedChunk, planned_digest: str, strategies: int) -> ChunkResult | None:
-    """Return the result of a chunk in the checkpoint, None if there is none; raise `AuditError` if it does not fit."""
+    """Return the result of a chunk that the checkpoint contains, or None if it does not contain the chunk.
+
+    Raises `AuditError` if the recorded chunk was counted with other events or has impossible counts.
+    """
     found = record.recorded(part.chunk)
     if found is None:
         return None

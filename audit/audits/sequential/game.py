@@ -37,7 +37,7 @@ MIN_FAILURES = 1_000
 
 
 class Game:
-    """The rounds of one sequential audit.
+    """A sequential audit, played as rounds of bets against the claim.
 
     Parameters
     ----------
@@ -89,11 +89,11 @@ class Game:
         return self._result()
 
     def _round_size(self) -> int:
-        """Return the runs of the next round.
+        """Return the number of runs of the next round.
 
-        The first round has a few runs. Each later one has as many runs as all rounds before it, because steps of half
-        that size refute after as many runs on average, in rounds whose learning takes half as much time again. The last
-        round is not less than half as long as all before it.
+        The first round has a few runs. Every later round has as many runs as all rounds before it together. With rounds
+        of half this size, a refutation takes as many runs on average, and learning takes half as much time again. The
+        last round has at least half as many runs as all rounds before it.
         """
         left = self.spec.trials - self.total
         if not self.rounds:
@@ -101,13 +101,21 @@ class Game:
         return left if left < self.total + self.total // 2 else self.total
 
     def _end(self) -> float:
-        """Return the moment at which the audit stops, given the share done of the runs that a refutation may take."""
+        """Return the time at which the audit stops, given its expected progress towards a refutation.
+
+        The progress is the number of runs so far, as a share of the runs that a refutation is expected to take. The
+        number of missing runs is the log-evidence that a refutation still lacks, divided by the expected growth in one
+        run.
+        """
         if self._growth <= 0.0:
             return self._deadline(0.0)
         return self._deadline(self.total / (self.total + max(self._missing, 0.0) / self._growth))
 
     def _play_round(self, size: int) -> None:
-        """Play a round of this many runs, unless there is no time for half of it."""
+        """Play a round of ``size`` runs: learn, explore other pairs, bet on the best pair, and record the outcome.
+
+        If there is no time for half of the round, the audit stops instead.
+        """
         started, number = time.perf_counter(), len(self.rounds)
         if self.rounds and started + self.pace * size / 2 > self._deadline(1.0):
             self.stopped = "seconds"
@@ -127,7 +135,7 @@ class Game:
         self.pace = (time.perf_counter() - started) / size
 
     def _learn(self) -> list[PairMemory]:
-        """Plan the round on every pair, and return the pairs, the one with the largest expected growth first."""
+        """Plan the next round on every pair, and return the pairs, the one with the greatest expected growth first."""
         growth = []
         for memory in self.pairs:
             memory.learn(self._threads)
@@ -137,9 +145,10 @@ class Game:
         return order
 
     def _explore(self, others: list[PairMemory], number: int, size: int) -> int:
-        """Draw from the pairs that are not bet on, to learn from; return the number of runs.
+        """Draw outputs on the pairs ``others``, which are not bet on in this round, and return the number of runs.
 
-        In the first round all pairs have the same number of runs; in later ones the others share a fifth of them.
+        The outputs are kept to learn from them. In the first round, all pairs have the same number of runs. In later
+        rounds, the pairs ``others`` together have a fifth of the ``size`` runs of the round.
         """
         explored = 0
         for memory in others:
@@ -151,9 +160,10 @@ class Game:
         return explored
 
     def _bet(self, number: int, size: int, started: float) -> list[Counts]:
-        """Bet in the runs of a round, and stop at the first interim look that gives a reason.
+        """Make the runs of a round on the best pair, and bet on them until there is a reason to stop.
 
-        Returns the counts at the last look of every chunk, with fields of shape (strategies,).
+        The round has ``size`` runs, and reasons to stop are looked for after every chunk of runs. Returns the counts
+        after every chunk of runs; their fields have shape (strategies,).
         """
         memory, plans = self.last, self.last.plans
         self.accounts.open(plans)
@@ -205,7 +215,11 @@ class Game:
         self.runs.refuse_if_all_failed([block for one in self.pairs for side in one.outputs for block in side])
 
     def _result(self) -> SequentialResult:
-        """Return the result, with notes on copies and on a simpler event; refuse a mechanism that keeps draws."""
+        """Return the result of the audit, after a comparison of the mechanism with fresh copies of itself.
+
+        The notes of the result mention this comparison and, if the certified event is complicated, a simpler event.
+        Raises `AuditError` if the copies show that the mechanism keeps something from run to run.
+        """
         assert self.stopped is not None
         pair = self.last.index
         shared = self.runs.result_fields(pair, self.runs.notes(pair))
@@ -221,7 +235,10 @@ class Game:
         return dataclasses.replace(result, notes=(*result.notes, *notes)) if notes else result
 
     def _simpler_event(self) -> list[str]:
-        """Return a note on the most telling event that is easy to read, with its counts; no note if there is none."""
+        """Return a note in which the result names a simple event that also distinguishes the datasets, with its counts.
+
+        The list is empty if no simple event distinguishes the datasets.
+        """
         x, x_prime = self.last.joined()
         simpler = simpler_event(x, x_prime, self.spec.claim)
         found = []

@@ -47,7 +47,10 @@ from epsaudit.witnesses.parts import Coordinate, Value
 
 @dataclass(frozen=True)
 class DistanceFromMedian(TableFamily):
-    """The family of scores by distance from the median, for outputs that are single numbers and hardly repeat."""
+    """A family of scores for outputs that are single numbers and rarely repeat: the distance from the median.
+
+    The events of such a score are outputs near the median, or far from it.
+    """
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
         feature = next(iter(data.features.univariate), None)
@@ -80,7 +83,7 @@ def table_of(
     only_groups: bool = False,
     known: dict[int, Features] | None = None,
 ) -> Encoding:
-    """Return the encoded table of outputs.
+    """Return the table of the features of two blocks of outputs, from which events are learnt.
 
     Parameters
     ----------
@@ -117,7 +120,7 @@ def table_of(
 
 
 def length_of(outputs: Outputs) -> int:
-    """Return the number of coordinates if outputs are vectors, else 0."""
+    """Return the number of coordinates if the outputs are vectors of numbers, and 0 otherwise."""
     rows = rows_of(outputs) if len(outputs) else None
     return 0 if rows is None else int(rows.shape[1])
 
@@ -143,7 +146,10 @@ SUMS = Classifiers(curves=24)
 
 @dataclass(frozen=True)
 class PlannedBet(StrategyBet):
-    """The bet of one strategy in the next round, with the expected growth of log-wealth in one run; 0 for no bet."""
+    """The bet of one strategy in the next round.
+
+    ``growth`` is the growth of log-wealth in one run that the strategy expects; it is 0 if the strategy does not bet.
+    """
 
     growth: float
 
@@ -154,7 +160,7 @@ PlannedBets = tuple[PlannedBet, PlannedBet]
 
 @dataclass(frozen=True)
 class Growth:
-    """The objective of a sequential audit: the growth of log-wealth in one run.
+    """The objective by which a sequential audit compares events: the expected growth of log-wealth in one run.
 
     Attributes
     ----------
@@ -168,7 +174,11 @@ class Growth:
     more_wrong: float = 0.0
 
     def choices(self, candidate: CandidateScore, n_errors: float | None = None) -> list[Choice]:
-        """Return the best event of a candidate at each point; log odds are lowered by ``n_errors`` standard errors."""
+        """Return the best event of a candidate for each point of the claim at which a bet is expected to win.
+
+        The candidate is a score, and its events are outputs with a score beyond a threshold. The estimated log odds of
+        a correct guess are lowered by ``n_errors`` standard errors, by default the candidate's own number.
+        """
         found = []
         for upper, lower, correct, wrong in candidate.rates(n_errors):
             wrong = wrong + self.more_wrong / candidate.size
@@ -184,11 +194,11 @@ class Growth:
 
 
 class Learner:
-    """The planner of the rounds on one pair, which keeps what need not be learnt again.
+    """The planner of a sequential audit for one pair; it chooses the bets of both strategies before each round.
 
-    Both strategies read one table and share the learnt sums. The conservative strategy chooses its event in every
-    second round. The aggressive one, with simple families and sums, chooses in every round, and less often for long
-    vectors.
+    Both strategies read the same table of outputs, and share the sums that were learnt from it, so that nothing is
+    learnt twice. The conservative strategy chooses its event in every second round. The aggressive strategy, which uses
+    simple families and sums, chooses in every round, and less often for long vectors.
 
     Parameters
     ----------
@@ -214,11 +224,12 @@ class Learner:
         self._known: dict[int, Features] = {}
 
     def plan(self, outputs: Outputs, outputs_prime: Outputs) -> PlannedBets:
-        """Return the plans of both strategies for the next round, from all outputs so far.
+        """Return the bets of both strategies for the next round, learnt from all outputs so far.
 
-        At first the conservative strategy copies the aggressive one. Later it takes the event with the greatest growth
-        among the scores of the fixed-size audit, with that audit's penalty. If no event grows, it takes the event that
-        the fixed-size audit would choose for as many runs as the next round may have.
+        At first the conservative strategy copies the aggressive one. Later it compares the same scores as an audit of
+        fixed size, with the same correction for choosing the best of many, and takes the event for which the greatest
+        growth of wealth is expected. If wealth is not expected to grow with any event, it takes the event that an audit
+        of fixed size would choose, with as many runs as the next round may have.
         """
         size, claim, turn = min(len(outputs), len(outputs_prime)), self.claim, self.made % LEARN_EVERY
         table, sums = None, []
@@ -253,10 +264,12 @@ class Learner:
     def _eager(
         self, outputs: Outputs, outputs_prime: Outputs, data: Encoding | None, sums: list[CandidateScore]
     ) -> PlannedBet:
-        """Return the plan of the aggressive strategy, which chooses by growth alone.
+        """Return the bet of the aggressive strategy: the event with the greatest estimated growth of wealth.
 
-        Scores have no penalty, and if no event grows, the event with the greatest difference is bet on. Coordinates of
-        vectors count jointly. The event stays when the strategy has learnt from as many runs as it may.
+        The estimate is not corrected for choosing the best of many events. If wealth is not expected to grow with any
+        event, the event whose probabilities on x and x' differ most is taken. The coordinates of vectors are scored
+        jointly. After `MAX_FOR_AGGRESSIVE` runs on each dataset, the strategy stops learning and keeps its event.
+        ``data`` is the table of the outputs, if there is one already, and ``sums`` are the sums learnt from it.
         """
         last, claim = None if self._plans is None else self._plans[1], self.claim
         many, turn = (
@@ -284,10 +297,11 @@ class Learner:
 
 
 def promising(candidates: Iterable[CandidateScore], claim: Claim) -> list[CandidateScore]:
-    """Return the candidates that are worth a close examination, in their order.
+    """Return the few candidates that are worth a close examination, in their original order.
 
-    The square root of a small growth is proportional to the number of standard deviations by which correct guesses
-    exceed what a claim allows. The best few candidates at the claim, and at weaker claims, are kept.
+    For each candidate, the function computes by how many standard deviations correct guesses exceed what a claim
+    allows. This is quick, and the square root of a small growth of wealth is proportional to it. The best `N_PROMISING`
+    candidates are kept for the claim, and also for each of some weaker claims.
     """
     candidates = list(candidates)
     epsilon, delta = np.transpose(betting.tangents(claim))
@@ -304,7 +318,11 @@ def promising(candidates: Iterable[CandidateScore], claim: Claim) -> list[Candid
 
 
 def most_telling(candidates: Iterable[CandidateScore], claim: Claim, parts: float = math.inf) -> Witness | None:
-    """Return the event with the greatest growth, or the greatest difference if none grows; None if there is none."""
+    """Return the events of the candidates with which the bets against the claim are expected to win most.
+
+    If no bet against the claim is expected to win, return the events whose probabilities on x and x' differ most.
+    Return None if no event has different probabilities. Events with more than ``parts`` parts are left out.
+    """
     candidates = list(candidates)
     for points in (betting.tangents(claim), [(0.0, 0.0)]):
         choice = best_of(candidates, Growth(points, more_wrong=1.0), n_errors=0.0, parts=parts)
@@ -314,7 +332,10 @@ def most_telling(candidates: Iterable[CandidateScore], claim: Claim, parts: floa
 
 
 def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Witness | None:
-    """Return the most telling event that is easy to read, or None if there is none."""
+    """Return the events, among those that are easy to read, with which bets against the claim are expected to win most.
+
+    Return None if no easy event distinguishes the outputs on x from those on x'.
+    """
     size = min(len(outputs), len(outputs_prime))
     data = table_of(outputs[:size], outputs_prime[:size])
     candidates = candidate_scores(SIMPLE_FAMILIES, *data.sides, data)
@@ -322,22 +343,26 @@ def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Wit
 
 
 def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | None:
-    """Return the witness with the greatest growth of log-wealth against the claim; None if none grows."""
+    """Return the events of the candidates with which log-wealth is expected to grow fastest against the claim.
+
+    Return None if log-wealth is not expected to grow with any of them.
+    """
     choice = best_of(candidates, Growth(betting.tangents(claim)))
     return choice.witness if choice.predicted > 0.0 else None
 
 
 def no_bet(claim: Claim) -> PlannedBet:
-    """Return the plan that bets nothing, which is used before there are outputs."""
+    """Return the plan of a strategy that does not bet, which is used before there are outputs."""
     return PlannedBet(FALLBACK_WITNESS, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
 
 
 def plan_with(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> PlannedBet:
-    """Return the plan that bets on a witness, at the tangent with the greatest growth against the claim.
+    """Return the bet on a witness, at the point of the claim's profile where the greatest growth of wealth is expected.
 
-    If no tangent grows, the tangent nearest to growth is used. The estimated rates count one more run with a wrong
-    guess, because at an estimated rate of 0 wrong guesses the best bet would be everything, and the first wrong guess
-    would lose it.
+    If wealth is not expected to grow at any point, the point that comes nearest to growth is used. The rates of correct
+    and wrong guesses are estimated from the outputs, with one more run and a wrong guess in it. Without this run, an
+    estimated rate of 0 wrong guesses would make it best to bet everything, and the first wrong guess would lose
+    everything.
     """
     (right, wrong_prime), (wrong_on_x_prime, right_prime) = witness.count(outputs), witness.count(outputs_prime)
     on_x, on_x_prime, runs = len(outputs) + 1.0, len(outputs_prime) + 1.0, 2 * min(len(outputs), len(outputs_prime))

@@ -19,7 +19,7 @@ chunks. Of 200 coordinates with noise 1, moved by 0.2 together, 400,000 runs cer
 
 @dataclass
 class PairMemory:
-    """One pair of a sequential audit: its learner, its plans for the next round, and the outputs that are kept.
+    """What a sequential audit keeps of one pair: the outputs, the learner, and the bets for the next round.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class PairMemory:
         self.plans = no_bet(self.learner.claim), no_bet(self.learner.claim)
 
     def keep(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
-        """Keep the outputs of a chunk on x and on x'; None stands for no outputs."""
+        """Add the outputs of a chunk of runs, on x and on x'; None means that there are none."""
         for blocks, sizes, more in zip(self.outputs, self.sizes, outputs or (None, None), strict=True):
             if more is not None:
                 blocks.append(more)
@@ -59,7 +59,7 @@ class PairMemory:
                 self.kept += len(more)
 
     def has_room(self, further: int) -> bool:
-        """Say whether outputs are still kept after ``further`` more runs."""
+        """Return whether there is still room to keep outputs after ``further`` more runs."""
         runs = self.kept + further
         numbers = max((blocks[0][:1].size for blocks in self.outputs if blocks), default=1)
         return runs < MAX_KEPT_RUNS and runs * numbers < MAX_KEPT_NUMBERS
@@ -71,7 +71,7 @@ class PairMemory:
         return align_dtypes(self.outputs[0][0], self.outputs[1][0])
 
     def learn(self, threads: ThreadpoolController) -> None:
-        """Plan the next round anew if there are new outputs on both sides."""
+        """Plan the next round, if outputs on both datasets were added since the last plan."""
         if self.learner.size == self.kept or not all(self.outputs):
             return
         # More threads slow down such small fits. Fits may end early: a worse witness costs power, not validity.
@@ -81,5 +81,5 @@ class PairMemory:
 
     @property
     def growth(self) -> float:
-        """The growth of log-wealth in one run that the better strategy expects of the next round."""
+        """The growth of log-wealth in one run of the next round, as the strategy with the greater growth expects it."""
         return max(plan.growth for plan in self.plans)

@@ -40,7 +40,7 @@ MIN_SEARCHED = 0.1
 
 @dataclass(frozen=True)
 class SeenWitness:
-    """The counts of a witness over all rounds of an audit.
+    """The counts of a witness, which is one or two events, over all rounds of an audit.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class SeenWitness:
 
     @property
     def share(self) -> float:
-        """The share of the runs in which the witness guessed."""
+        """The share of the runs in which the witness guessed a dataset."""
         counts = self.counts
         return float((counts.correct + counts.wrong) / counts.runs) if counts.runs else 0.0
 
@@ -75,11 +75,12 @@ def gaussian(claim: Claim) -> float | None:
 def detectable(
     claim: Claim, seen: Sequence[SeenWitness], runs: int, log_needed: float, share: float = 0.9
 ) -> float | None:
-    """Estimate the least parameter that an audit would have refuted by events as common as the events it saw.
+    """Estimate the smallest parameter that an audit would have refuted, if its events were as common as in this audit.
 
-    The number of correct guesses is approximated by a normal law. The imagined mechanism is the Gaussian that attains
-    the parameter, with guesses by its likelihood ratio, if there is one for this claim. Otherwise it is a mechanism
-    that attains the parameter on the event that tells most.
+    The function imagines a mechanism that leaks exactly this parameter. If Gaussian noise can attain such a claim, the
+    mechanism adds Gaussian noise, and guesses by its likelihood ratio. Otherwise the mechanism attains the parameter on
+    the event for which this audit has the strongest evidence. The number of correct guesses is approximated by a normal
+    distribution.
 
     Parameters
     ----------
@@ -143,7 +144,11 @@ def with_half_noise(claim: Claim) -> float:
 
 
 def _accuracy(imagined: Claim, epsilons: Floats, events: Floats, guesses: Floats) -> Floats:
-    """Return the probability that a guess is correct, if a mechanism attains the imagined claim."""
+    """Return the probability that a guess is correct, for a mechanism that leaks exactly the claim ``imagined``.
+
+    There is one result for each bet. ``epsilons`` are the epsilons at which the bets test the claim, ``events`` are the
+    numbers of events that guess, and ``guesses`` are the shares of the runs with a guess.
+    """
     mu = gaussian(imagined)
     if mu is None:
         epsilon, delta = np.transpose([point(imagined, float(tangent)) for tangent in epsilons])
@@ -198,7 +203,7 @@ class StrategyRecord(StrategyBet):
 
 @dataclass(frozen=True)
 class Round:
-    """One round of an audit.
+    """One round of a sequential audit, as result files store it.
 
     Attributes
     ----------
@@ -219,7 +224,7 @@ class Round:
 
     @property
     def runs(self) -> int:
-        """The runs of the round that were bet on."""
+        """The number of runs of the round on which the strategies bet."""
         return int(self.strategies[0].counts.runs)
 
 
@@ -227,7 +232,7 @@ class Round:
 class SequentialResult(PairResult):
     """The result of a sequential audit: a lower bound that held at every moment of the audit; see also `Result`.
 
-    The confidence is the probability that the bound never exceeds the truth at any time. ``pair``, ``x`` and
+    The confidence is the probability that the bound never exceeds the true parameter, at any time. ``pair``, ``x`` and
     ``x_prime`` describe the pair that was bet on last.
 
     Attributes
@@ -250,7 +255,7 @@ class SequentialResult(PairResult):
 
     @property
     def runs(self) -> int:
-        """The runs until the audit stopped, on both datasets of every pair."""
+        """The number of all runs until the audit stopped, on both datasets of every pair."""
         return sum(round_.explored + round_.runs for round_ in self.rounds)
 
     @property
@@ -269,7 +274,7 @@ class SequentialResult(PairResult):
 
     @functools.cached_property
     def log_evidence(self) -> float:
-        """The natural logarithm of the wealth that a stake of 0.9 against the claim became."""
+        """The natural logarithm of the wealth that the bets against the claim have made of their stake of 0.9."""
         return math.log(betting.STAKE) + float(betting.average(self._recomputed[0], axis=(0, 1)))
 
     @property
@@ -279,28 +284,34 @@ class SequentialResult(PairResult):
 
     @functools.cached_property
     def best(self) -> int:
-        """The number of the strategy that won most against the claim."""
+        """The index of the strategy whose best bet has won most against the claim."""
         return int(np.argmax(np.max(self._recomputed[0], axis=1)))
 
     @property
     def witness(self) -> Witness:
-        """The last witness of the strategy that won most."""
+        """The events on which the winning strategy bet in the last round."""
         return self.rounds[-1].strategies[self.best].witness
 
     @property
     def counts(self) -> Counts:
-        """The counts of `witness` in all rounds on the last pair in which it was used unchanged."""
+        """The counts of `witness` on the last pair, in all rounds in which the winning strategy bet on this witness."""
         last = (self.pair, self.pair_digest)
         on_pair = (one.strategies[self.best] for one in self.rounds if (one.pair, one.digest) == last)
         return functools.reduce(operator.add, (one.counts for one in on_pair if one.witness == self.witness))
 
     @functools.cached_property
     def detectable(self) -> float | None:
-        """The least parameter that would have been refuted 9 times in 10; None if it exceeds four times the claim."""
+        """The smallest parameter that this audit would have refuted with probability 0.9.
+
+        It is None if the parameter exceeds four times the claim. See the function `detectable`.
+        """
         return self.least_caught(0.9)
 
     def least_caught(self, share: float) -> float | None:
-        """Return the least parameter that would have been refuted with probability ``share``; see `detectable`."""
+        """Return the smallest parameter that this audit would have refuted with probability ``share``.
+
+        It is None if the parameter exceeds four times the claim. See the function `detectable`.
+        """
         pooled: dict[tuple[Witness, float | None], Counts] = {}
         for strategy in (strategy for round_ in self.rounds for strategy in round_.strategies if strategy.past):
             event, counts = (strategy.witness, strategy.tangent), strategy.counts
@@ -311,7 +322,11 @@ class SequentialResult(PairResult):
 
     @functools.cached_property
     def _recomputed(self) -> tuple[Floats, float, tuple[tuple[int, float], ...]]:
-        """The log-wealth against the claim, shape (strategies, bets), the log-wealth that refutes, and the path."""
+        """The outcome of all bets, computed again from the counts of the rounds.
+
+        It consists of the log-wealth of the bets against the claim, shape (strategies, bets), the log-evidence that
+        refutes the claim, and the `path` of the bound.
+        """
         accounts = Accounts(self.claim, self.confidence, len(self.rounds[0].strategies))
         before, path = 0, [(0, 0.0)]
         for round_ in self.rounds:
