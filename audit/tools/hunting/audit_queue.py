@@ -29,9 +29,10 @@ def audit_in_order(
     more_to_come: bool = False,
     time_share: float = 0.5,
 ) -> None:
-    """Audit candidates and append the attempts to the context.
+    """Audit candidates one after another, and append each attempt to ``context.attempts``.
 
-    Each combination of a relation and a parameter value is audited once before any of them is audited again.
+    A candidate is a pair of datasets with values of the mechanism's parameters. Each combination of a neighbouring
+    relation and a parameter value is audited once before any combination is audited again.
 
     Parameters
     ----------
@@ -64,7 +65,9 @@ def audit_in_order(
 def _attempt(
     context: HuntContext, tracer: HuntTracer, chosen: ScreenedCandidate, share: float, time_share: float
 ) -> Attempt:
-    """Audit a candidate, certify a refutation of the claim if there is one, and return both as an attempt.
+    """Audit one candidate, certify a refutation of the claim if the audit finds one, and return result and certificate.
+
+    An error does not end the hunt: the returned `Attempt` then contains its message.
 
     Parameters
     ----------
@@ -114,11 +117,12 @@ def _attempt(
 
 
 def _priority(context: HuntContext, one: ScreenedCandidate, suspected: bool) -> tuple[int, int]:
-    """Return the sort key of a candidate; the candidate with the smallest key is audited next.
+    """Return the sort key of a candidate; the waiting candidate with the smallest key is audited next.
 
-    The first part is the number of audits that the candidate's least audited combination has had. The second part puts
-    usual parameter values first if there is a time limit, because the time may end before later audits. Candidates that
-    a trace suspects, or whose screened outputs would already refute the claim, come before all others.
+    The candidate covers combinations of a neighbouring relation and a parameter value. The first part of the key is the
+    number of audits of the combination that was audited least often. The second part prefers usual parameter values if
+    there is a time limit, because the time may end before later audits. Candidates that a trace suspects, or whose
+    screening outputs already suggest a refutation, come before all others with the same first part.
     """
     n_audits = min(context.n_audits[combination] for combination in covered_combinations(one.candidate))
     if suspected or not context.budget.is_limited or one.rank[0] > 1.0:

@@ -59,7 +59,10 @@ def shortest_path(
 
 
 def path_between(x: RecordTuple, x_prime: RecordTuple, relation: Adjacency) -> list[RecordTuple] | None:
-    """Return datasets from x to x', each a neighbour of the one before, or None if single steps do not connect them."""
+    """Return a list of datasets that leads from x to x', in which each dataset is a neighbour of the previous one.
+
+    Return None if x and x' cannot be connected in this way under the given relation.
+    """
     owner = getattr(relation, "owner", None)
     units, units_prime = _units(x, owner), _units(x_prime, owner)
     if isinstance(relation, Substitution | SubstitutePerson):
@@ -71,7 +74,11 @@ def path_between(x: RecordTuple, x_prime: RecordTuple, relation: Adjacency) -> l
 
 
 def _path_of_substitutions(units: Sequence[RecordTuple], units_prime: Sequence[RecordTuple]) -> list[RecordTuple]:
-    """Return the datasets in which the first 0, 1, 2, ... differing units are replaced; none if the sizes differ."""
+    """Return a path of datasets on which the differing units are replaced one after another.
+
+    A unit is a record, or all records of a person. The k-th dataset of the path has the first k differing units of x'.
+    The path is empty if the two lists have different lengths, because a substitution keeps the number of units.
+    """
     if len(units) != len(units_prime):
         return []
     places = [place for place, (a, b) in enumerate(zip(units, units_prime, strict=True)) if repr(a) != repr(b)]
@@ -85,10 +92,11 @@ def _path_of_substitutions(units: Sequence[RecordTuple], units_prime: Sequence[R
 def _path_of_additions(
     units: Sequence[RecordTuple], units_prime: Sequence[RecordTuple], remove_first: bool
 ) -> list[RecordTuple]:
-    """Return the datasets from one list of units to the other, with one unit added or removed at each step.
+    """Return a path of datasets on which one unit is added or removed at each step.
 
-    Additions come first, so that no dataset on the path is smaller than both ends. With ``remove_first`` removals come
-    first: a person has to leave before another version of the same person can be added.
+    A unit is a record, or all records of a person. Additions come first, so that no dataset on the path is smaller than
+    both ends. If ``remove_first`` is true, removals come first: with units that are persons, a person has to be removed
+    before another version of the same person can be added.
     """
     match = difflib.SequenceMatcher(None, list(map(repr, units)), list(map(repr, units_prime)), autojunk=False)
     merged: list[tuple[RecordTuple, bool, bool]] = []  # a unit, whether it is in x, and whether it is in x'
@@ -106,7 +114,7 @@ def _path_of_additions(
 
 
 def bisect_path(path: Sequence[Any], raises: Callable[[int], tuple[bool, bool] | None]) -> int | None:
-    """Return the place in a path after which the function no longer raises an exception.
+    """Find, by bisection, the place in a path of datasets after which the function no longer raises an exception.
 
     Parameters
     ----------
@@ -140,14 +148,15 @@ def bisect_path(path: Sequence[Any], raises: Callable[[int], tuple[bool, bool] |
 
 
 def max_bisection_steps(path: Sequence[Any]) -> int:
-    """Return the largest number of pairs that `bisect_path` runs on a path."""
+    """Return the largest number of pairs of datasets on which `bisect_path` runs the function for this path."""
     return math.ceil(math.log2(max(len(path), 2))) + 1
 
 
 def _units(rows: RecordTuple, owner: int | None) -> list[RecordTuple]:
-    """Return the units that one step changes: single records or, if there is an owner column, all records of a person.
+    """Split the records of a dataset into the units that one step of a path adds, removes or replaces.
 
-    Persons are in the order of their first record.
+    A unit is a single record or, if ``owner`` is the position of a column that names persons, all records of one
+    person. Persons are in the order of their first record.
     """
     if owner is None:
         return [(row,) for row in rows]

@@ -27,11 +27,11 @@ on it."""
 
 
 def boundary_pairs(context: HuntContext) -> list[ScreenedCandidate]:
-    """Return pairs of neighbours of which one dataset always raises an exception and the other does not.
+    """Return pairs of neighbouring datasets such that the function always raises an exception on exactly one of them.
 
-    There is at most one pair for each relation and each combination of parameter values. It is a candidate that was
-    screened, or is found by bisection between datasets of screened candidates. All bisections together take at most a
-    sixth of the time that is left.
+    The hunt looks for one pair per neighbouring relation and combination of parameter values. It takes a candidate that
+    was screened, or bisects a path between the datasets of two screened candidates. All bisections together take at
+    most a sixth of the time that is left.
     """
     groups: dict[Any, list[ScreenedCandidate]] = defaultdict(list)
     for one in context.everyone:
@@ -53,7 +53,10 @@ def boundary_pairs(context: HuntContext) -> list[ScreenedCandidate]:
 
 
 def _datasets_by_outcome(group: Sequence[ScreenedCandidate], share_raised: float) -> list[RecordTuple]:
-    """Return the different datasets of a group on which exactly this share of the runs raised an exception."""
+    """Return the datasets on which the share of runs that raised an exception is exactly ``share_raised``.
+
+    The datasets are those of the candidates in ``group``. Equal datasets are returned once.
+    """
     datasets: dict[str, RecordTuple] = {}
     for one in group:
         for share, rows in zip(one.raised, records_of(one.candidate) or (), strict=True):
@@ -65,10 +68,10 @@ def _datasets_by_outcome(group: Sequence[ScreenedCandidate], share_raised: float
 def _bisect(
     context: HuntContext, template: Candidate, relation: Adjacency, path: Sequence[Any], end: float
 ) -> list[ScreenedCandidate]:
-    """Return, as a list of one candidate, the neighbours on a path between which the exceptions end.
+    """Bisect a path of datasets, and return the two consecutive datasets between which the exceptions end.
 
-    The list is empty if there are no such neighbours, or if they cannot be run. The candidates on the path have the
-    parameters and the form of ``template``.
+    The result is a list with one candidate, or an empty list if there are no such datasets or if they cannot be run.
+    The candidate has the parameters, and the form of the data, of the candidate ``template``.
     """
     words, description = "the last data that raise and the first that do not", context.options.describe
     template = dataclasses.replace(template, adjacencies=(relation,), tries=words)

@@ -21,7 +21,7 @@ MAX_NOTE_LENGTH = 300
 
 @dataclass(frozen=True)
 class Candidate:
-    """A pair of datasets that a hunt tries, with the parameters of the mechanism."""
+    """A pair of datasets that a hunt tries, together with values of the mechanism's other parameters."""
 
     pair: DatasetPair
     """The datasets in the form that the mechanism takes; the name of the pair is ``tries``."""
@@ -39,17 +39,20 @@ class Candidate:
 
     @property
     def parameters_key(self) -> str:
-        """A digest of the parameters, equal for equal parameters. Their repr would not do: it shortens long arrays."""
+        """A digest of the parameter values. Candidates with equal parameters have equal digests.
+
+        The text of the values cannot serve for this, because ``repr`` shortens long arrays.
+        """
         return digest(dict(self.parameters))
 
     @property
     def given(self) -> str:
-        """The parameters as text, such as 'clip=3, k=1'."""
+        """The parameter values as text, such as 'clip=3, k=1'."""
         return ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for a result: the relations under which the datasets are neighbours, and the parameters."""
+        """Notes for the result of an audit: the neighbouring relations of the datasets, and the parameter values."""
         under = "the caller guarantees that the datasets are neighbours"
         if self.adjacencies:
             under = RELATION_NOTE + " and ".join(f"'{one}'" for one in self.adjacencies)
@@ -57,9 +60,10 @@ class Candidate:
 
 
 def as_candidate(pair: Any, adjacency: Adjacency | None = None) -> Candidate:
-    """Return a candidate for a pair of datasets; return a candidate unchanged.
+    """Return a `Candidate` for a pair of datasets; return an argument that already is a `Candidate` unchanged.
 
-    Its relations are those of ``adjacency``, `epsaudit.AddRemove` and `epsaudit.Substitution` that hold for the pair.
+    The candidate gets all relations among ``adjacency``, `epsaudit.AddRemove` and `epsaudit.Substitution` under which
+    the two datasets are neighbours.
     """
     if isinstance(pair, Candidate):
         return pair
@@ -74,6 +78,10 @@ combination, a hunt audits no other candidate that covers only refuted combinati
 
 
 def covered_combinations(candidate: Candidate) -> list[RelationAndValue]:
-    """Return the combinations that a candidate covers: each of its relations with each value of its parameters."""
+    """Return all combinations of a relation and a parameter value that a candidate can test.
+
+    A candidate with two relations and two parameters has four combinations. Each is a tuple (relation, name of the
+    parameter, digest of its value).
+    """
     values = [(name, digest(value)) for name, value in candidate.parameters.items()] or [("", "")]
     return [(repr(one), *value) for one in candidate.adjacencies or (None,) for value in values]

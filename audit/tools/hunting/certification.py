@@ -71,7 +71,9 @@ def find_certificate(
     steps: int = 0,
     law: ExactLaw | None = None,
 ) -> Finding | None:
-    """Certify the refutation of a claim on one pair; return None if that fails.
+    """Certify the refutation of a claim on one pair of datasets by an event in fresh runs; return None if that fails.
+
+    If there is no time for fresh runs, the sequential audit that refuted the claim serves as the certificate.
 
     Parameters
     ----------
@@ -116,9 +118,10 @@ def find_certificate(
 
 
 def _is_out_of_time(context: HuntContext, candidate: Candidate, pace: float, min_runs: int) -> bool:
-    """Return whether to skip the certification by an event, because there is no time for it.
+    """Return whether certification by an event in fresh runs has to be skipped because there is too little time.
 
-    That is so if the smallest number of runs would end too late, and the bets of the audit can be the certificate.
+    It is skipped only if even the smallest number of runs would end too late, and if the sequential audit that refuted
+    the claim can serve as the certificate instead.
     """
     n_training = max(2 * min_runs, _min_training_runs(context, candidate, pace))
     needed = 2 * n_training + max(2 * min_runs, 2 * MIN_CERTIFICATION_RUNS)
@@ -126,9 +129,9 @@ def _is_out_of_time(context: HuntContext, candidate: Candidate, pace: float, min
 
 
 def _min_training_runs(context: HuntContext, candidate: Candidate, pace: float) -> int:
-    """Return how many runs on each side are needed to see whether the runs of a program depend on each other.
+    """Return the number of runs on each dataset that are needed to detect that a program's runs depend on each other.
 
-    A function needs no such runs; the result is then 1.
+    Runs of a Python function are not tested for dependence; the result is then 1.
     """
     if not isinstance(context.target.mechanism(candidate), CommandMechanism):
         return 1
@@ -136,10 +139,11 @@ def _min_training_runs(context: HuntContext, candidate: Candidate, pace: float) 
 
 
 def _bets_certify(context: HuntContext, candidate: Candidate, pace: float) -> bool:
-    """Return whether the bets of the audit that refuted the claim can be the certificate.
+    """Return whether the sequential audit that refuted the claim can serve as the certificate.
 
-    The bets of a program's audit can serve only if each run was a call of its own. The outputs of one request may
-    depend on each other, which an audit that is certified again afterwards does not test.
+    The audit bets on the outputs, and its bets are valid only if runs are independent. For a program whose process
+    answers many runs, this requires that each run was a separate request: the outputs of one request may depend on each
+    other, and the audit itself did not test this.
     """
     if not context.target.keeps_a_process(candidate):
         return True
@@ -148,9 +152,10 @@ def _bets_certify(context: HuntContext, candidate: Candidate, pace: float) -> bo
 
 
 def _certify_by_bets(context: HuntContext, candidate: Candidate, audited: SequentialResult) -> SequentialResult:
-    """Return the audit that refuted a claim as the certificate, after new processes of a program have confirmed it.
+    """Return the sequential audit that refuted the claim as the certificate, with a note that says so.
 
-    Raises `AuditError` if the new processes answer differently.
+    If the audited program keeps a process, new processes must first reproduce the outputs. Raises `AuditError` if they
+    answer differently.
     """
     if context.target.keeps_a_process(candidate):
         _report_process_start(context)
@@ -180,7 +185,7 @@ def _report_process_start(context: HuntContext) -> None:
 def certify_event(
     context: HuntContext, tracer: HuntTracer, candidate: Candidate, pace: float, min_runs: int
 ) -> AuditResult:
-    """Choose an event by training runs, count it in certification runs, and return the result.
+    """Choose an event by training runs, count it in certification runs, and return the certified result.
 
     Parameters
     ----------
@@ -241,7 +246,11 @@ def certify_event(
 
 
 def _n_training_runs(max_runs: int, min_runs: int, affordable: float) -> int:
-    """Return the number of training runs on each side; see `MAX_EVENT_TRAINING_RUNS`."""
+    """Return the number of training runs on each dataset; `MAX_EVENT_TRAINING_RUNS` states the rule.
+
+    ``max_runs`` is the largest number of certification runs, ``min_runs`` the number of runs that refuted the claim,
+    and ``affordable`` the number of runs for which there is time.
+    """
     return int(
         min(
             max(4 * min_runs, max_runs // 4),
@@ -252,16 +261,20 @@ def _n_training_runs(max_runs: int, min_runs: int, affordable: float) -> int:
 
 
 def _possible_sizes(max_runs: int, affordable: float) -> list[int]:
-    """Return the possible numbers of certification runs, in ascending order; the smallest is always possible."""
+    """Return the numbers of certification runs to choose from, in ascending order.
+
+    They are `MIN_CERTIFICATION_RUNS` doubled repeatedly, up to ``max_runs`` and to half of the ``affordable`` runs.
+    """
     doubled = {min(MIN_CERTIFICATION_RUNS << k, max_runs) for k in range(max_runs.bit_length())}
     return [size for size in sorted(doubled) if size <= affordable / 2.0]
 
 
 def _choose_event(scores: Sequence[Any], claim: Claim, confidence: float, sizes: Sequence[int]) -> tuple[Any, int]:
-    """Return the event to certify, and a sufficient number of certification runs.
+    """Return the event to certify, and the number of certification runs that is sufficient for it.
 
-    Events that read well are tried first, then events that a script can count, then all events. The first of these
-    kinds is taken that is expected to refute the claim with the largest number of runs.
+    There are three classes of events: events that are simple to read, events that a generated script can count, and all
+    events. The first class is chosen whose best event is expected to refute the claim with the largest possible number
+    of runs. ``scores`` are the candidate events, and ``sizes`` the possible numbers of runs in ascending order.
     """
 
     def best_event_for(max_parts: float) -> Callable[[int], Any]:
@@ -279,7 +292,10 @@ def _choose_event(scores: Sequence[Any], claim: Claim, confidence: float, sizes:
 
 
 def _trace_notes(context: HuntContext, tracer: HuntTracer, candidate: Candidate) -> list[str]:
-    """Return a note that names the line that leaks, if a trace suspects one. The trace takes a quarter of the time."""
+    """Return a list with a note that names the leaking line of code, or an empty list if a trace suspects no line.
+
+    The trace may take a quarter of the time until the hunt has to end.
+    """
     now = time.perf_counter()
     traces = tracer.traces([candidate], now + (context.budget.latest - now) / 4.0)
     return [f"a trace names {one.sentence()}" for one in traces if one and one.suspicious]

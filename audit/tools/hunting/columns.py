@@ -30,7 +30,7 @@ EXTREME_FLOATS = (sys.float_info.max, -sys.float_info.max, math.inf, -math.inf)
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: `Column("age", "integer", bounds=(0, 120), missing=True)`."""
+    """The description of a table column, for example ``Column("age", "integer", bounds=(0, 120), missing=True)``."""
 
     name: str = "value"
     type: ColumnType = "float"
@@ -53,7 +53,10 @@ class Column:
             raise AuditError(f"Column {self.name!r} has one category, {self.categories[0]!r}; it needs two or none.")
 
     def accepts(self, value: Any, beyond: bool) -> bool:
-        """Return whether a record may hold the value; ``beyond`` allows numbers outside of the bounds."""
+        """Return whether the column may contain this value.
+
+        If ``beyond`` is true, numbers outside of the bounds are accepted.
+        """
         if self.categories and value in self.categories:
             return True
         if value is None or value != value:
@@ -65,7 +68,7 @@ class Column:
 
     @property
     def dtype(self) -> str:
-        """The name of the numpy type that holds the column."""
+        """The name of the numpy dtype for the values of the column, such as 'int64'."""
         if self.categories or self.type == "category":
             return "object"
         if self.type == "boolean":
@@ -74,7 +77,7 @@ class Column:
 
 
 class Variant(NamedTuple):
-    """A value of a column, a record or a dataset that a hunt tries, with its description in words."""
+    """Something that a hunt tries (a value of a column, a record or a dataset), with a description in words."""
 
     content: Any
     words: str
@@ -83,7 +86,10 @@ class Variant(NamedTuple):
 
 
 def values_to_try(column: Column, beyond: bool) -> list[Variant]:
-    """Return the values to try in a column: first the least, then the greatest, then the less usual ones.
+    """Return the values of a column that a hunt tries: the least one, the greatest one, then less usual ones.
+
+    Less usual values are, for example, missing values, numbers between or outside of the bounds, and infinities. These
+    values tend to reveal faults of mechanisms.
 
     Parameters
     ----------
@@ -115,7 +121,11 @@ def _unbounded_values(column: Column) -> list[tuple[float, str, int]]:
 
 
 def _values_around_bounds(column: Column, low: float, high: float, beyond: bool) -> list[tuple[float, str, int]]:
-    """Return both bounds, a value between them, zero, a value next to a large bound, and values far outside."""
+    """Return the values to try for a column of numbers with bounds, each with a description and a complexity.
+
+    They are both bounds, a value between them, zero, a value next to a large bound and, if ``beyond`` is true, values
+    far outside of the bounds.
+    """
     name, is_integer = column.name, column.type == "integer"
     middle = low + (high - low) * (math.sqrt(5.0) - 1.0) / 2.0  # the golden ratio, so that the value has many digits
     made: list[tuple[float, str, int]] = [(low, f"the least {name}", 0), (high, f"the greatest {name}", 0)]
@@ -132,9 +142,9 @@ def _values_around_bounds(column: Column, low: float, high: float, beyond: bool)
 
 
 def zero_or_least(column: Column, least: Any, beyond: bool) -> Any:
-    """Return zero if the column is numeric and may hold it, else the given least value of the column.
+    """Return 0 if the column is numeric and may contain 0, else the value ``least``.
 
-    A record of zeros matters because mechanisms divide by its norm or by a total.
+    A record of such values is tried because mechanisms may divide by its norm or by a total, which are then 0.
     """
     numeric = column.role != "owner" and column.type in ("float", "integer") and not column.categories
     zero = 0.0 if column.type == "float" else 0
@@ -142,20 +152,29 @@ def zero_or_least(column: Column, least: Any, beyond: bool) -> Any:
 
 
 def person_name(column: Column, number: int) -> Any:
-    """Return the value of an owner column for the person with this number."""
+    """Return the name of the person with this number, for a column that names persons.
+
+    Different numbers give different names, unless the column has fewer categories than there are persons.
+    """
     if column.categories:
         return column.categories[number % len(column.categories)]
     return number if column.type in ("integer", "float") else f"person {number}"
 
 
 def require_choice(value: Any, choices: Any, what: str) -> None:
-    """Raise `AuditError` unless the value is one of the values of the ``Literal`` type ``choices``."""
+    """Raise `AuditError` unless ``value`` is a value of the ``Literal`` type ``choices``.
+
+    ``what`` is the subject of the error message, for example 'norm of the answers'.
+    """
     if value not in get_args(choices):
         raise AuditError(f"The {what} is {value!r}; it must be {', '.join(map(repr, get_args(choices)))}.")
 
 
 def checked_bounds(bounds: Any, what: str) -> tuple[float, float]:
-    """Return bounds as a tuple (low, high); raise `AuditError` unless low is below high."""
+    """Return bounds as a tuple (low, high), after a check that they are two numbers with low < high.
+
+    Raises `AuditError` if the check fails; ``what`` is the subject of the message.
+    """
     with contextlib.suppress(TypeError, ValueError):
         low, high = bounds
         if low < high:

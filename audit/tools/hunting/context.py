@@ -28,7 +28,11 @@ from epsaudit.tools.hunting.time_budget import TimeBudget
 
 @dataclass(eq=False)
 class ScreenedCandidate:
-    """A candidate with what traces and the screen have found out about it."""
+    """A candidate, together with the results of tracing and screening it.
+
+    Screening makes a small number of runs to rank the candidate. Tracing runs the function on both datasets with the
+    same random numbers to see whether private data reach the output without noise.
+    """
 
     number: int
     """Position among all candidates, or a negative number for a candidate that the hunt made itself. The number
@@ -57,9 +61,9 @@ CHECKPOINTED_FIELDS = ("rank", "seen", "kept", "failure", "pace", "raised", "law
 
 @dataclass
 class HuntContext:
-    """The state of a hunt.
+    """The state that the steps of a hunt share: the audited function, options, time limit, candidates and results.
 
-    Every step of a hunt is a function of this object. The fields after ``checkpoint`` change during the hunt.
+    The fields after ``checkpoint`` change during the hunt.
     """
 
     target: HuntTarget
@@ -89,34 +93,50 @@ class HuntContext:
 
     @functools.cached_property
     def places_of_parameters(self) -> dict[str, int]:
-        """The place of each combination of parameter values, by its digest; the usual values come first."""
+        """Positions of the combinations of parameter values in the order of the candidates; usual values come first.
+
+        The keys are digests of the values (`Candidate.parameters_key`).
+        """
         keys = dict.fromkeys(one.candidate.parameters_key for one in self.everyone)
         return {key: place for place, key in enumerate(keys)}
 
     def interrupt(self) -> None:
-        """Record that Ctrl-C was pressed, and let nothing new start."""
+        """Record that the user pressed Ctrl-C, and end the time budget so that no new step starts."""
         self.budget.stop()
         self.interrupted = True
 
     def is_refuted(self, candidate: Candidate) -> bool:
-        """Return whether another candidate already refuted the claim for everything that this candidate could show.
+        """Return whether an audit of this candidate would be redundant, because the claim is already refuted elsewhere.
 
-        That is so if the claim was refuted for each of its combinations: on ordinary data, or on data that are
-        degenerate in the same way (see `degenerate_kind`).
+        This is the case if, for each of the candidate's combinations of a relation and a parameter value, the claim was
+        refuted on ordinary data or on data of the same kind (`degenerate_kind`: empty data, or records with missing
+        values).
         """
         kinds = {"", degenerate_kind(candidate)}
         return all(kinds & self.refuted_kinds[one] for one in covered_combinations(candidate))
 
     def mark_refuted(self, candidate: Candidate) -> None:
-        """Record that a candidate refuted the claim."""
+        """Record that this candidate refuted the claim.
+
+        The record is made for each of its combinations of a relation and a parameter value.
+        """
         for combination in covered_combinations(candidate):
             self.refuted_kinds[combination].add(degenerate_kind(candidate))
 
     def once(self, name: str, kind: type[AnyResult], audit: Callable[[], AnyResult]) -> AnyResult:
-        """Return the result of an audit, from the checkpoint if it has the audit, else by calling ``audit``.
+        """Return the result of an audit, from the checkpoint if it is stored there.
 
-        If the audit raises `AuditError`, the checkpoint stores the message, and the error is raised again after a
-        restart.
+        Otherwise call ``audit`` and store its result. If the audit raises `AuditError`, the checkpoint stores the
+        message, and after a restart the same error is raised without repeating the audit.
+
+        Parameters
+        ----------
+        name : str
+            Name of the audit's record in the checkpoint.
+        kind : type
+            Class of the result, which parses a stored result.
+        audit : callable
+            Makes the audit and returns the result.
         """
         record = AuditRecord(self.checkpoint, name)
 
@@ -138,9 +158,9 @@ class HuntContext:
         return found
 
     def ordered_once(self, name: str, make: Callable[[], list[ScreenedCandidate]]) -> list[ScreenedCandidate]:
-        """Return candidates to audit, the most promising first, from the checkpoint if it has them, else by ``make``.
+        """Return the candidates to audit, the most promising first, from the checkpoint if they are stored there.
 
-        The candidates are also appended to ``examined``.
+        Otherwise call ``make`` and store its result. The candidates are also appended to ``examined``.
 
         Parameters
         ----------
@@ -169,9 +189,9 @@ class HuntContext:
 
 
 def first_of_each_combination(candidates: Iterable[ScreenedCandidate], most: int) -> list[ScreenedCandidate]:
-    """Return the first candidate that covers each combination, followed by others.
+    """Move the first candidate of each combination of a relation and a parameter value to the front; return the list.
 
-    Further candidates are appended, in their order, until there are ``most`` in total.
+    The other candidates follow in their order, until there are ``most`` candidates in total.
     """
     covered, first, rest = set[RelationAndValue](), list[ScreenedCandidate](), list[ScreenedCandidate]()
     for one in candidates:
@@ -182,9 +202,10 @@ def first_of_each_combination(candidates: Iterable[ScreenedCandidate], most: int
 
 
 def hunt_identity(target: HuntTarget, options: Options, candidates: Sequence[Candidate]) -> Identity:
-    """Return what identifies a hunt in its checkpoint, in words that a refusal can quote.
+    """Return the facts that identify a hunt in its checkpoint, as a dictionary of texts.
 
-    Raises `AuditError` if the function might repeat its noise after a restart.
+    A checkpoint can be continued only by a hunt with the same identity; an error message can quote the texts that
+    differ. Raises `AuditError` if the function might repeat its noise after a restart.
     """
     tried = [(one.pair.x, one.pair.x_prime, dict(one.parameters), str(one.adjacencies)) for one in candidates]
     mechanism, claim = target.mechanism(candidates[0]), target.claimed

@@ -44,7 +44,7 @@ every run."""
 
 @dataclass(frozen=True)
 class Table:
-    r"""A description of datasets that consist of records with columns.
+    r"""A description of datasets whose records have the given columns. A hunt derives pairs of datasets from it.
 
     >>> ages = Table([Column("age", "integer", bounds=(0, 120))])
     >>> print(*(f"{one.pair.x} {one.pair.x_prime} {one.tries}" for one in ages.pairs(AddRemove())[:2]), sep="\n")
@@ -83,21 +83,22 @@ class Table:
 
     @property
     def owner(self) -> int | None:
-        """Position of the column that names the person, or None if there is no such column."""
+        """Position of the column that names the person to whom a record belongs, or None if there is no such column."""
         return next((place for place, column in enumerate(self.columns) if column.role == "owner"), None)
 
     @property
     def relations(self) -> tuple[Adjacency, ...]:
-        """The neighbouring relations that exist between datasets of this table."""
+        """The neighbouring relations under which datasets of this table can be neighbours."""
         if self.form == "one":
             return (Substitution(),)
         persons = () if self.owner is None else (AddRemovePerson(self.owner), SubstitutePerson(self.owner))
         return (AddRemove(), Substitution(), *persons)
 
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
-        """Return the candidates, the simplest first and always in the same order.
+        """Return pairs of datasets that fit the description, as candidates for a hunt, the simplest first.
 
-        If ``adjacency`` is given, only pairs that are neighbours under this relation are listed.
+        The order is always the same. If ``adjacency`` is given, only pairs that are neighbours under this relation are
+        returned.
         """
         relation = checked_relation(self, adjacency)
         shape = TableShape(self.columns, self.owner, self.most_rows_a_person, self.beyond, self.size)
@@ -110,10 +111,10 @@ class Table:
         return [one for one in made if one is not None and (relation is None or relation in one.adjacencies)]
 
     def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
-        """Return the candidate for two datasets that are given as rows.
+        """Return a candidate for two datasets that are given as rows.
 
-        The result is None if the datasets are neighbours under no relation of the table, or if one of them does not
-        fit the description.
+        Returns None if the datasets are not neighbours under any relation of the table, or if one of them does not fit
+        the description. ``tries`` describes the pair in words, and ``complexity`` is its sort key.
         """
         x, x_prime = tuple(map(tuple, x)), tuple(map(tuple, x_prime))
         if not (self._accepts(x) and self._accepts(x_prime)):
@@ -125,7 +126,10 @@ class Table:
         return Candidate(pair, holding, tries, rows=(x, x_prime), complexity=complexity)
 
     def _accepts(self, rows: TableRows) -> bool:
-        """Return whether the number of rows, every value, and the number of rows per person fit the description."""
+        """Return whether a dataset fits the description.
+
+        The number of rows, all values, and the number of rows per person are checked.
+        """
         if len(rows) < self.least or (self.form == "one" and len(rows) != 1):
             return False
         cells = itertools.chain.from_iterable(zip(self.columns, row, strict=True) for row in rows)
@@ -135,7 +139,7 @@ class Table:
         return max(owners.values(), default=0) <= self.most_rows_a_person
 
     def dataset(self, rows: TableRows) -> Any:
-        """Convert rows to the form in which the mechanism takes a dataset."""
+        """Convert rows to the form in which the mechanism expects a dataset, such as a list or a pandas frame."""
         names = [column.name for column in self.columns]
         if self.form == "records":
             return [dict(zip(names, row, strict=True)) for row in rows]
@@ -163,10 +167,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Answers:
-    """A description of a vector of query answers, or of a single answer.
+    """A description of the input of a noise mechanism: a vector of query answers, or a single answer.
 
-    One record changes the answers by at most ``sensitivity`` in a norm, so that two vectors within this distance are
-    neighbours.
+    Adding or changing one record changes the answers by at most ``sensitivity`` in a norm, so that two vectors within
+    this distance count as neighbours. A hunt derives pairs of vectors from the description.
 
     >>> [(one.pair.x, one.pair.x_prime) for one in Answers().pairs()[:2]]
     [(0.0, 1.0), (0.0, -1.0)]
@@ -193,11 +197,15 @@ class Answers:
 
     @property
     def relations(self) -> tuple[Adjacency, ...]:
-        """The relation between answers whose distance is at most the sensitivity."""
+        """The only neighbouring relation of query answers: their distance is at most the sensitivity."""
         return (MaxChange(self.sensitivity) if self.norm == "linf" else WithinNorm(self.sensitivity, self.norm),)
 
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
-        """Return the candidates: the patterns of `epsaudit.data.candidates.patterns`, added to several vectors."""
+        """Return pairs of vectors as candidates for a hunt.
+
+        Each pair is a pattern of `epsaudit.data.candidates.patterns`, scaled to the sensitivity and added to a base
+        value.
+        """
         checked_relation(self, adjacency)
         made: dict[Any, Candidate] = {}
         for complexity, (base, words) in enumerate(self._bases()):
@@ -213,7 +221,10 @@ class Answers:
         return list(made.values())
 
     def _bases(self) -> list[tuple[float, str]]:
-        """Return the numbers to which patterns are added, with words for the description of the candidate."""
+        """Return the base values to which patterns are added, each with words for the description of the candidate.
+
+        Examples are 0, a bound, or a number so large that small differences are lost.
+        """
         low, high = self.bounds or (-math.inf, math.inf)
         bases = [(0.0, "")] if low <= 0.0 <= high else []
         if self.bounds is None:
@@ -226,7 +237,10 @@ class Answers:
         ]
 
     def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
-        """Return the candidate for two vectors, or None if they do not fit the description or are no neighbours."""
+        """Return a candidate for two vectors of query answers.
+
+        Returns None if the vectors do not fit the description, or if they are not neighbours.
+        """
         (low, high), values = self.bounds or (-np.inf, np.inf), np.array([*x, *x_prime], float)
         fits = np.all((low <= values) & (values <= high)) and not (self.integer and np.any(values != np.round(values)))
         if not fits or tuple(x) == tuple(x_prime) or not self.relations[0].holds(x, x_prime):
@@ -239,7 +253,7 @@ class Answers:
 def numbers(
     low: float, high: float, *, integer: bool = False, missing: bool = False, form: DatasetForm = "list", **more: Any
 ) -> Table:
-    """Return the description of a plain list (or array) of numbers between two bounds.
+    """Return the description of a dataset that is a plain list or array of numbers between two bounds.
 
     ``more`` are further attributes of `Table`, for instance ``beyond``.
     """
@@ -247,17 +261,17 @@ def numbers(
 
 
 def symbols(*categories: Any, form: DatasetForm = "list", **more: Any) -> Table:
-    """Return the description of a plain list of symbols.
+    """Return the description of a dataset that is a plain list of categories, such as ``["yes", "no", "yes"]``.
 
-    ``categories`` are all symbols that occur; ``more`` are further attributes of `Table`, for instance ``least``.
+    ``categories`` are all values that occur; ``more`` are further attributes of `Table`, for instance ``least``.
     """
     return Table([Column(type="category", categories=categories)], form, **more)
 
 
 def checked_relation(description: Description, adjacency: Relation | None) -> Adjacency | None:
-    """Return a relation as an object, or None for None.
+    """Return a neighbouring relation as an `Adjacency` object; return None for None.
 
-    Raises `AuditError` if the description has no neighbours under the relation.
+    Raises `AuditError` if no datasets of this description can be neighbours under the relation.
     """
     relation = adjacency_of(adjacency)
     if relation is not None and relation not in description.relations:

@@ -15,9 +15,9 @@ MAX_RECORDS = 10_000
 
 
 def every_record(description: Description) -> list[tuple[Any, ...]]:
-    """Return every record that a description allows, as a row, in the order of the columns' values.
+    """Return every possible record of a described table as a tuple, in the order of the columns' values.
 
-    Numbers beyond the bounds of a column are left out.
+    Numbers beyond the bounds of a column are not included.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def every_record(description: Description) -> list[tuple[Any, ...]]:
 
 
 def list_column_values(column: Column) -> list[Any]:
-    """Return all values of a column; raise `AuditError` if there is no finite list."""
+    """Return all possible values of a column; raise `AuditError` if they are not a finite list."""
     missing = [None if column.categories or column.type == "category" else math.nan] * column.missing
     if column.role == "owner":
         raise AuditError(f"Column {column.name!r} names persons; all pairs are listed for records without owners only.")

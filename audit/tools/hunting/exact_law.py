@@ -17,7 +17,11 @@ AnyResult = TypeVar("AnyResult", SequentialResult, AuditResult)
 
 
 class PairTrace(Protocol):
-    """The attributes of a trace that a hunt reads; `epsaudit.tools.tracing.Trace` has them."""
+    """The attributes of a trace that a hunt uses.
+
+    A trace records a function on x and replays it on x' with the same random numbers, to find the line of code that
+    leaks. This protocol avoids an import of `epsaudit.tools.tracing.Trace`, which has these attributes.
+    """
 
     @property
     def loss(self) -> float: ...
@@ -26,11 +30,15 @@ class PairTrace(Protocol):
     @property
     def exact(self) -> float | None: ...
     def sentence(self) -> str:
-        """Return the sentence that names the line that leaks."""
+        """Return a sentence that names the line of code that leaks."""
 
 
 class ExactLaw(NamedTuple):
-    """The exact law of the output on a pair of datasets, which refutes the claim without any runs."""
+    """The exact privacy loss on a pair of datasets, computed from the known distribution of the output.
+
+    It refutes the claim without any runs. A trace knows it, for example, if each number of the output is data plus
+    noise of a known distribution.
+    """
 
     exact: float
     """The exact loss on the pair, as a value of the claim's parameter."""
@@ -45,13 +53,16 @@ class ExactLaw(NamedTuple):
         return cls(trace.exact, trace.sentence())
 
     def note(self, claim: Claim) -> str:
-        """Return the note for a result: the exact loss, and the command that computes it again."""
+        """Return a note for a result that states the exact loss and the command that computes it again."""
         exact = f"by the exact law of the output, {claim.symbol} = {self.exact:.6g} on this pair"
         return f"{exact}, as `epsaudit trace --certify` shows again: {self.said}"
 
 
 def with_law(result: AnyResult, law: ExactLaw | None) -> AnyResult:
-    """Return the result with the exact loss of its pair and a note about it; unchanged if the law is None."""
+    """Return a copy of the result that contains the exact loss of its pair and a note about it.
+
+    If ``law`` is None, the result is returned unchanged.
+    """
     if law is None:
         return result
     return dataclasses.replace(result, exact=law.exact, notes=(*result.notes, law.note(result.claim)))

@@ -47,11 +47,12 @@ def hunt(
     claim: Claim | Callable[[ParameterValues], Claim],
     options: Options | None = None,
 ) -> Hunt:
-    """Search for a pair of datasets, and for values of parameters, that refute a claim.
+    """Search for a pair of datasets, and for values of the mechanism's parameters, that refute a privacy claim.
 
-    The module's documentation says what is certified. Once the claim is refuted with some value of a parameter and
-    under some relation, no other candidate with them is audited. If the refutation was on empty data, or on data of
-    which every record is missing a value, only candidates with such data are skipped.
+    The hunt screens the candidates by a small number of runs, audits the most promising ones, and certifies
+    refutations; the documentation of this module says what is certified. Once the claim is refuted for a parameter
+    value and a neighbouring relation, no other candidate for both of them is audited. After a refutation on empty data,
+    or on data in which every record has a missing value, only candidates with such data are skipped.
 
     Parameters
     ----------
@@ -117,9 +118,9 @@ def hunt(
 
 
 def under_relation(given: Sequence[Candidate], adjacency: Adjacency | None) -> list[Candidate]:
-    """Return the candidates that are neighbours under the relation, with this relation as their only one.
+    """Return the candidates whose datasets are neighbours under ``adjacency``, each with this relation only.
 
-    All candidates are returned if the relation is None. Raises `AuditError` if no candidate is left.
+    If the relation is None, all candidates are returned unchanged. Raises `AuditError` if no candidate is left.
     """
     kept = list(given)
     if adjacency is not None:
@@ -135,7 +136,10 @@ def under_relation(given: Sequence[Candidate], adjacency: Adjacency | None) -> l
 def _open_hunt_checkpoint(
     stack: contextlib.ExitStack, target: HuntTarget, options: Options, kept: Sequence[Candidate]
 ) -> tuple[int, Checkpoint | None]:
-    """Open the checkpoint, if the options name one, until the stack is closed; return the seed and the checkpoint."""
+    """Open the checkpoint file of a hunt, and return the seed of the hunt and the checkpoint.
+
+    Without a checkpoint in the options, return the seed and None. The checkpoint is closed together with ``stack``.
+    """
     if options.checkpoint is None:
         return entropy(options.seed), None
     checkpoint = Checkpoint(options.checkpoint, {"hunt": hunt_identity(target, options, kept)}, options.seed)
@@ -144,7 +148,7 @@ def _open_hunt_checkpoint(
 
 
 def _refuse_if_nothing_audited(context: HuntContext) -> None:
-    """Raise `AuditError` with the first reason if no candidate could be audited."""
+    """Raise `AuditError` if no candidate could be audited. The message contains the reason for the first candidate."""
     if not context.attempts and context.examined and all(one.failure for one in context.examined):
         first = context.examined[0].failure
         raise AuditError(f"None of the {len(context.examined)} candidates could be audited. The first: {first}")

@@ -70,19 +70,20 @@ class Options:
             )
 
     def report_progress(self, sentence: str) -> None:
-        """Pass a sentence to the callback ``progress``, if there is one."""
+        """Call the callback ``progress``, if there is one, with a sentence about the step that begins."""
         if self.progress is not None:
             self.progress(sentence)
 
     def report_finding(self, number: int, finding: Any, seed: int) -> None:
-        """Pass a finding to the callback ``found``, if there is one."""
+        """Call the callback ``found``, if there is one, with a certified refutation, its number and the hunt's seed."""
         if self.found is not None:
             self.found(number, finding, seed)
 
     def confidence_of_test(self, number: int) -> float:
-        """Return the confidence of the audit or of the certification with this number; the first number is 1.
+        """Return the confidence of the audit with this number and of the certification with this number (1, 2, ...).
 
-        The k-th audit and the k-th certification may each err with probability 3 (1 - confidence) / (pi k)^2. The sum
-        over all k of both is 1 - confidence, so that the whole hunt errs with at most this probability.
+        The error probability of the whole hunt, 1 - confidence, is divided among all tests: the k-th audit and the k-th
+        certification may each err with probability 3 (1 - confidence) / (pi k)^2. Over all k, these probabilities add
+        up to 1 - confidence.
         """
         return 1.0 - 3.0 * (1.0 - self.confidence) / (math.pi * number) ** 2

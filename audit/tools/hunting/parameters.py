@@ -25,7 +25,10 @@ from epsaudit.tools.hunting.relations import relation_named
 
 
 class Schema(NamedTuple):
-    """The content of a schema file: the arguments of `candidates`."""
+    """The content of a schema file, which describes data and parameter values for a hunt.
+
+    The fields are the arguments of `candidates`.
+    """
 
     description: Callable[[ParameterValues], Description]
     """Returns the description of the data for given values of the parameters, to which the schema may refer."""
@@ -40,7 +43,9 @@ def candidates(
     parameters: Mapping[str, Any] | None = None,
     adjacency: Relation | None = None,
 ) -> list[Candidate]:
-    """Return what a hunt tries: pairs of datasets with values of the mechanism's parameters, the simplest first.
+    """Return the candidates of a hunt: pairs of datasets, each combined with values of the mechanism's parameters.
+
+    The simplest candidates come first.
 
     Parameters
     ----------
@@ -69,7 +74,10 @@ def candidates(
 def description_at(
     description: Description | Callable[[ParameterValues], Description], values: ParameterValues
 ) -> Description:
-    """Return the description of the data for given values of the parameters."""
+    """Return the description of the data for the given parameter values.
+
+    ``description`` is the description itself, or a function that returns it for parameter values.
+    """
     return description(values) if callable(description) else description
 
 
@@ -119,9 +127,9 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
 
 
 def value_combinations(parameters: Mapping[str, Any]) -> list[tuple[ParameterValues, int]]:
-    """Return all combinations of the parameters' values, each with the number of values that are not the first.
+    """Return all combinations of parameter values, each with the number of parameters that lack their first value.
 
-    The combinations are sorted by this number.
+    The combinations are sorted by this number. Raises `AuditError` if the values of a parameter are not a list.
     """
     for name, values in parameters.items():
         if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or not values:
@@ -135,7 +143,10 @@ def value_combinations(parameters: Mapping[str, Any]) -> list[tuple[ParameterVal
 
 
 def _read_description(data: Mapping[str, Any], values: ParameterValues) -> Description:
-    """Return the description that the entry ``data`` of a schema makes, for given values of the parameters."""
+    """Return the description of the data that the entry ``data`` of a schema contains.
+
+    References to parameters in the entry are replaced by ``values``. Raises `AuditError` for an invalid entry.
+    """
     attributes: dict[str, Any] = _insert_values(data, values)
     kind = next((name for name in ("answers", "numbers", "symbols", "columns") if name in attributes), None)
     if kind is None:
@@ -157,7 +168,7 @@ def _read_description(data: Mapping[str, Any], values: ParameterValues) -> Descr
 
 
 def _insert_values(part: Any, values: ParameterValues) -> Any:
-    """Return a part of a schema with each ``{"parameter": name}`` replaced by the value of this parameter."""
+    """Return a copy of a part of a schema, with each ``{"parameter": name}`` replaced by that parameter's value."""
     if isinstance(part, Mapping):
         if list(part) == ["parameter"]:
             name = part["parameter"]

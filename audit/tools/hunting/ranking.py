@@ -27,9 +27,10 @@ The smoothed predictions of an audit, with their error rates lowered by a quarte
 
 
 class _ObservedRates(CandidateScore):
-    """A score whose events are expected to have the rates that they had in the outputs, without any smoothing.
+    """A score whose events have exactly the error rates that were observed in the outputs, without smoothing.
 
-    The events are tails, each with its complement, and pairs of opposite tails.
+    An event is a set of outputs beyond a threshold, with its complement as the opposite guess, or a pair of opposite
+    tails. Audits smooth the rates; the screen of a hunt does not.
     """
 
     def rates(self, n_errors: float | None = None) -> list[tuple[Ints, Ints, Floats, Floats]]:
@@ -51,7 +52,9 @@ class _ObservedRates(CandidateScore):
 def screening_rank(
     outputs: Outputs, outputs_prime: Outputs, claim: Claim, families: Sequence[Family] = ()
 ) -> tuple[float, float]:
-    """Return the rank of a pair by its outputs: a predicted bound, and a significance that breaks ties.
+    """Return the rank of a pair of datasets by a small number of outputs: a predicted bound, and a tie-breaker.
+
+    A hunt audits candidates with larger ranks first.
 
     Parameters
     ----------

@@ -29,7 +29,9 @@ many runs as the refutation took."""
 def certified_finding(
     context: HuntContext, tracer: HuntTracer, number: int, refuted: ScreenedCandidate, audited: SequentialResult
 ) -> Finding | None:
-    """Certify a refuted pair as it was found and, in the time that is left, the pair that it is shrunk to.
+    """Certify the refutation of a claim on a pair of datasets, shrink the pair, and certify the simpler pair as well.
+
+    Shrinking replaces the pair by simpler pairs that still refute the claim. It takes place only if there is time left.
 
     Parameters
     ----------
@@ -85,16 +87,20 @@ def _shrink_refuted(
     audited: SequentialResult,
     law: ExactLaw | None,
 ) -> tuple[Candidate, int]:
-    """Return the simplest candidate that still refutes the claim, and the number of tests.
+    """Return the simplest candidate found that still refutes the claim, and the number of tests that were made.
 
-    The tests are short audits or, if the exact law is known, traces.
+    A test is a short audit of a simpler candidate or, if the exact law of the output is known, a trace.
     """
     fewest, most = SHRINKING_RUNS
     trials, budget = min(max(4 * audited.runs, fewest), most), context.budget
     n_tests, end = 0, time.perf_counter() + (budget.left() - budget.certification_seconds) / 2.0
 
     def strength(one: Candidate) -> float:
-        """Return how clearly a candidate refutes the claim: 0 if it does not, else more the fewer runs it took."""
+        """Return how clearly a candidate refutes the claim, for `shrink`.
+
+        The result is 0 if the claim is not refuted. Otherwise it is the exact loss, if it is known, or one divided by
+        the number of runs that the refutation took.
+        """
         nonlocal n_tests
         if _is_already_reported(context, one, refuted):
             return 0.0
@@ -124,11 +130,11 @@ def _shrink_refuted(
 
 
 def _is_already_reported(context: HuntContext, one: Candidate, refuted: Candidate) -> bool:
-    """Return whether a proposal would only repeat another finding.
+    """Return whether a finding for the proposed candidate ``one`` would only repeat an earlier finding of the hunt.
 
-    That is so if it has other parameters than the refuted pair and the claim is already refuted with them, or if its
-    data are degenerate (empty or missing) in another way than those of the refuted pair and the claim is already
-    refuted on such data.
+    This is the case if its parameters differ from those of the ``refuted`` candidate and the claim is already refuted
+    for them. It is also the case if its data are degenerate (empty, or with missing values) in another way and the
+    claim is already refuted on such data.
     """
     if one.parameters != refuted.parameters and context.is_refuted(one):
         return True
@@ -139,7 +145,7 @@ def _is_already_reported(context: HuntContext, one: Candidate, refuted: Candidat
 
 
 def _parameter_values(context: HuntContext) -> dict[str, list[Any]]:
-    """Return all values of each parameter that candidates have, in the order of the candidates."""
+    """Return, for each parameter, all values that occur in candidates of the hunt, in the order of the candidates."""
     values: dict[str, dict[str, Any]] = {}
     for one in context.everyone:
         for parameter, value in one.candidate.parameters.items():

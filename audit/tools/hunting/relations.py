@@ -24,7 +24,10 @@ NORM_ORDERS: Mapping[str, float] = {"linf": np.inf, "l1": 1, "l2": 2}
 
 @dataclass(frozen=True)
 class _PersonRelation(Adjacency):
-    """A relation under which the rows of exactly one person differ."""
+    """A neighbouring relation under which two datasets differ in the rows of exactly one person.
+
+    A subclass says which differences are allowed. A column of each row names the person.
+    """
 
     owner: int = field(default=0, compare=False)
     """Position of the column that names the person. Relations of tables with different positions compare as equal."""
@@ -43,7 +46,7 @@ class _PersonRelation(Adjacency):
 
 @dataclass(frozen=True)
 class AddRemovePerson(_PersonRelation):
-    """A relation under which one dataset is the other without all rows of one person."""
+    """The neighbouring relation "add or remove one person": one dataset lacks all rows of one person."""
 
     name = "add or remove one person"
     description = "the presence of all rows of exactly one person"
@@ -52,7 +55,10 @@ class AddRemovePerson(_PersonRelation):
 
 @dataclass(frozen=True)
 class SubstitutePerson(_PersonRelation):
-    """A relation under which one person's rows are replaced: by other rows of this person, or by rows of a new one."""
+    """The neighbouring relation "substitute one person": all rows of one person are replaced.
+
+    The new rows belong to the same person or to a person who is not in the other dataset.
+    """
 
     name = "substitute one person's rows"
     description = "the rows of exactly one person, or one person in place of another"
@@ -63,8 +69,8 @@ class SubstitutePerson(_PersonRelation):
 class AlreadyChecked(Adjacency):
     """A relation that accepts every pair of datasets.
 
-    A hunt checks the relation of a candidate on its rows, before the rows are converted to the dataset that the
-    mechanism takes. The mechanism gets this relation, so that the converted datasets are not checked again.
+    It is given to a mechanism so that the mechanism does not check its datasets. The hunt has already checked the
+    relation on the rows from which the datasets were made.
     """
 
     def holds(self, x: Any, x_prime: Any) -> bool:
@@ -108,7 +114,7 @@ RELATIONS_BY_NAME: Mapping[str, Adjacency] = {
 
 
 def relation_named(name: str) -> Adjacency:
-    """Return the relation with this name, for instance 'add-remove'; raise `AuditError` for an unknown name."""
+    """Return the neighbouring relation with this name, such as 'add-remove'; raise `AuditError` for an unknown name."""
     if name not in RELATIONS_BY_NAME:
         known = ", ".join(RELATIONS_BY_NAME)
         raise AuditError(f"{name!r} is no relation; there are {known}.{suggest_name(name, RELATIONS_BY_NAME)}")
@@ -118,7 +124,7 @@ def relation_named(name: str) -> Adjacency:
 def are_neighbours(relation: Adjacency, x: Any, x_prime: Any) -> bool:
     """Return whether two datasets are neighbours under a relation.
 
-    Return False if the relation raises an exception, as it may for a dataset of a type that it does not support.
+    Also return False if the relation raises an exception, because it may not support the type of the datasets.
     """
     try:
         return bool(relation.holds(x, x_prime))

@@ -19,7 +19,7 @@ from epsaudit.tools.hunting.shrinking import without_name
 
 @dataclass(frozen=True)
 class Finding:
-    """A refuted claim, with the pair that is reported for it."""
+    """A certified refutation of a claim, with the pair of datasets on which it was certified."""
 
     result: AuditResult | SequentialResult
     """The result that certifies the refutation. Its event is one that reads well if such an event suffices, else one
@@ -36,7 +36,7 @@ class Finding:
 
     @property
     def pair(self) -> str:
-        """Both datasets as text. If long datasets begin alike, the text shows the place where they differ."""
+        """Both datasets as text. If two long datasets begin alike, the text shows the part in which they differ."""
         return str(without_name(self.candidate.pair))
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Finding:
         return fields | ({"law": law} if law else {})
 
     def as_json(self) -> list[Any] | None:
-        """Return the two datasets and the parameters as JSON values, or None if JSON cannot represent them."""
+        """Return x, x' and the parameter values as a list of JSON values, or None if JSON cannot represent them."""
         pair = self.candidate.pair
         with contextlib.suppress(AuditError):
             return [dataset_to_json(one) for one in (pair.x, pair.x_prime, dict(self.candidate.parameters))]
@@ -64,7 +64,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A candidate that a hunt audited or tried to audit."""
+    """The outcome for one candidate that a hunt audited or tried to audit."""
 
     candidate: Candidate
     """The candidate."""
@@ -79,12 +79,12 @@ class Attempt:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is refuted, by the exact law of the output or by runs."""
+        """Whether the claim is refuted on this candidate, either by runs or by the exact distribution of the output."""
         return self.law is not None or (self.result is not None and self.result.violates_claim)
 
     @property
     def verdict(self) -> str:
-        """The verdict in a few words: refuted, not refuted, or the reason why there is no verdict."""
+        """The verdict in a few words: 'refuted', 'not refuted', or the reason why there is no verdict."""
         by_runs = self.result is not None and self.result.violates_claim
         if self.law is not None and not by_runs:
             return f"refuted by the exact law of the output, {self.law.exact:.4g}"
@@ -93,7 +93,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Hunt:
-    """The result of a hunt."""
+    """The result of a hunt: the audits of all candidates, the certified refutations, and facts about the search."""
 
     name: str
     """Name of the function."""
@@ -130,11 +130,15 @@ class Hunt:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim was refuted under its relation; under any relation, if the options name none."""
+        """Whether any audited candidate refuted the claim.
+
+        All candidates are neighbours under the relation of the claim or, if the options name no relation, under some
+        relation.
+        """
         return any(one.refuted for one in self.attempts)
 
     def verdicts(self) -> dict[str, bool]:
-        """Return, for each relation under which a candidate was audited, whether the claim was refuted."""
+        """Return, for each neighbouring relation that was audited, whether the claim was refuted under it."""
         refuted: dict[str, bool] = {}
         for one in self.attempts:
             if one.result is None and one.law is None:  # without an audit there is no verdict
@@ -145,7 +149,10 @@ class Hunt:
         return refuted
 
     def sentence(self) -> str:
-        """Return the verdict for each relation, the failures, and the extent of the hunt, as text."""
+        """Return a text for the report.
+
+        It contains the verdict for each neighbouring relation, the failures, and the numbers of candidates and runs.
+        """
         verdicts = self.verdicts()
         refuted_first = sorted(verdicts, key=verdicts.__getitem__, reverse=True)
         parts = [f"{'' if verdicts[name] else 'not '}refuted under '{name}'" for name in refuted_first]

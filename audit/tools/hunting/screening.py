@@ -37,10 +37,11 @@ certificate."""
 
 
 def screen_remaining(context: HuntContext) -> list[ScreenedCandidate]:
-    """Screen the candidates that no trace suspects and whose claim is not yet refuted; return the best first.
+    """Screen the candidates that still need it by a small number of runs, and return them, the most promising first.
 
-    Screening takes at most a third of the time that is left. If the traces already led to enough audits, only the
-    first candidate of each combination is screened.
+    Candidates that a trace suspects, or for which the claim is already refuted, are not screened. Screening takes at
+    most a third of the time that is left. If the largest number of audits is already reached, only the first candidate
+    of each combination of a relation and a parameter value is screened.
     """
     remaining = [one for one in context.everyone if not one.kept and not context.is_refuted(one.candidate)]
     most = 0 if len(context.attempts) == context.options.audits else len(remaining)
@@ -60,7 +61,7 @@ def screen_remaining(context: HuntContext) -> list[ScreenedCandidate]:
 def screen_candidate(
     context: HuntContext, one: ScreenedCandidate, end: float, n_waiting: int, most: int = SCREENING_RUNS
 ) -> bool:
-    """Run a candidate a few times and store its rank, its pace, and how often it raised an exception.
+    """Run a candidate a few times, and store its rank, the duration of a run, and the share of exceptions.
 
     Parameters
     ----------
@@ -91,7 +92,10 @@ def screen_candidate(
 
 
 def _screen_by_runs(context: HuntContext, one: ScreenedCandidate, end: float, n_waiting: int, most: int) -> None:
-    """Make the runs of `screen_candidate`, which has the same arguments; raise `AuditError` if they cannot be made."""
+    """Make the runs for `screen_candidate` and store their results in the candidate ``one``.
+
+    The arguments are those of `screen_candidate`. Raises `AuditError` if the runs cannot be made.
+    """
     claim, mechanism = context.target.claim(one.candidate), context.target.mechanism(one.candidate)
     spec = AuditSpec.of(mechanism, [one.candidate.pair], claim=claim, trials=context.options.trials)
     seed, before_start = entry_seed(context.seed, f"screen {one.number}"), time.perf_counter()
@@ -114,10 +118,11 @@ def _screen_by_runs(context: HuntContext, one: ScreenedCandidate, end: float, n_
 
 
 def _estimate_process_start(context: HuntContext, start_seconds: float, pace: float) -> None:
-    """Raise the estimated time to start the processes that check a refutation, if this program takes longer.
+    """Update the estimated time for starting the processes that will check a refutation of a program.
 
-    Each process starts and makes four runs on each side; the processes share the cores. The program itself makes the
-    runs with which the processes are compared.
+    The estimate is increased if this program takes longer than the ones before. Each process starts and makes four runs
+    on each dataset, and the processes share the cores. The estimate includes the runs with which the processes are
+    compared.
     """
     for_processes = PROCESSES * (start_seconds + 8.0 * pace) / (os.cpu_count() or 1)
     estimate = for_processes + 2 * RUNS_TO_COMPARE_PROCESSES * pace
@@ -129,14 +134,17 @@ def _share_raised(outputs: Outputs) -> float:
 
 
 def _refuse_if_all_raised_alike(both: tuple[Outputs, Outputs]) -> None:
-    """Raise `AuditError` if every run on both sides raised the same exception."""
+    """Raise `AuditError` if every run on both datasets raised the same exception: then there is nothing to compare."""
     values = [value for side in both for value in values_of(side)]
     if isinstance(values[0], Raised) and len(set(map(repr, values))) == 1:
         raise AuditError(f"every run {values[0]!r}")
 
 
 def failure_sentences(context: HuntContext) -> tuple[str, ...]:
-    """Return a sentence for each parameter value with which candidates failed: how many, and the first reason."""
+    """Return sentences about the candidates that failed, for the report of the hunt.
+
+    There is one sentence per parameter value, with the number of failures and the first error message.
+    """
     by_value: dict[str, list[ScreenedCandidate]] = defaultdict(list)
     for one in context.examined:
         for with_value in [f" with {name}={value!r}" for name, value in one.candidate.parameters.items()] or [""]:

@@ -37,7 +37,7 @@ def shrink(
     until: float = math.inf,
     max_tests: int = MAX_SHRINKING_TESTS,
 ) -> tuple[Candidate, int]:
-    """Return the simplest candidate that still shows a leak, and the number of tests made.
+    """Simplify a candidate as long as it still shows a leak, and return the simplest candidate and the number of tests.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def shrink(
 
 
 class _Proposal(NamedTuple):
-    """A candidate to test in place of the present one."""
+    """A candidate that `shrink` tests as a replacement for the present candidate."""
 
     candidate: Candidate
     equally_simple: bool
@@ -98,7 +98,10 @@ class _Proposal(NamedTuple):
 
 
 def _ranges_of_columns(candidate: Candidate) -> dict[int, tuple[Any, Any]]:
-    """Return the least and the greatest number of each column that has numbers, by the column's position."""
+    """Return the smallest and the largest number in each column of a candidate's datasets.
+
+    The keys are positions of columns. Columns without numbers are left out.
+    """
     ranges: dict[int, tuple[Any, Any]] = {}
     for column, cells in _values_by_column(*(records_of(candidate) or ((), ()))).items():
         numbers = [cell for cell in cells if isinstance(cell, (int, float, np.number)) and cell == cell]
@@ -113,7 +116,11 @@ def _proposals(
     values: Mapping[str, Sequence[Any]],
     ranges: Mapping[int, tuple[Any, Any]],
 ) -> Iterator[_Proposal]:
-    """Yield candidates to test: those with the fewest records first, and equally simple ones last."""
+    """Yield the candidates to test in place of the present one, those with the fewest records first.
+
+    Candidates that are as simple as the present one come last. ``describe`` and ``values`` are those of `shrink`, and
+    ``ranges`` is the result of `_ranges_of_columns`.
+    """
     relations, parameters = candidate.adjacencies, candidate.parameters
     # without a relation the caller guarantees only for this pair that its datasets are neighbours
     records = records_of(candidate) if relations else None
@@ -139,7 +146,7 @@ def _proposals(
 
 
 def without_name(pair: DatasetPair) -> DatasetPair:
-    """Return the pair without its name, so that it prints as its datasets."""
+    """Return a copy of the pair without its name, so that the pair is printed as its two datasets."""
     return dataclasses.replace(pair, name="")
 
 
@@ -149,7 +156,7 @@ def candidate_with(
     parameters: ParameterValues,
     describe: Callable[[ParameterValues], Any],
 ) -> Candidate | None:
-    """Return a candidate with other records and other values of the parameters, or None if there is no such candidate.
+    """Return a copy of a candidate with other records and other parameter values, or None if the copy would be invalid.
 
     Parameters
     ----------
@@ -186,14 +193,20 @@ def candidate_with(
 
 
 def _dataset_like(dataset: Any, records: Records) -> Any:
-    """Return the records as a dataset of the same type; an array also keeps its dtype and the shape of its rows."""
+    """Return the records as a dataset of the same type as ``dataset``.
+
+    An array also keeps its dtype and the shape of its rows.
+    """
     if isinstance(dataset, np.ndarray):
         return np.array(records, dtype=dataset.dtype).reshape(len(records), *dataset.shape[1:])
     return type(dataset)(records)
 
 
 def records_of(candidate: Candidate) -> tuple[Records, Records] | None:
-    """Return the records of both datasets, or None if a dataset is of a type whose records are unknown."""
+    """Return the records of both datasets of a candidate.
+
+    Returns None if a dataset has a type, such as a dictionary, whose records are unknown.
+    """
     if candidate.rows is not None:
         return candidate.rows
     sides = candidate.pair.x, candidate.pair.x_prime
@@ -204,10 +217,10 @@ def records_of(candidate: Candidate) -> tuple[Records, Records] | None:
 
 
 def degenerate_kind(candidate: Candidate) -> str:
-    """Return in which way a candidate's data are degenerate.
+    """Classify the data of a candidate as 'empty', 'missing' or ordinary (the empty string).
 
-    The result is 'empty' if one of the datasets has no record, 'missing' if every record of one of the datasets has a
-    missing value, and otherwise an empty string.
+    The result is 'empty' if one of the two datasets has no records, and 'missing' if every record of one of the
+    datasets has a missing value. Leaks on such data are reported separately from leaks on ordinary data.
     """
     sides = records_of(candidate) or ()
     missing = [[any(cell is None or cell != cell for cell in _cells(row)) for row in side] for side in sides]
@@ -215,11 +228,11 @@ def degenerate_kind(candidate: Candidate) -> str:
 
 
 def _with_fewer_records(x: Records, x_prime: Records) -> Iterator[tuple[Records, Records]]:
-    """Yield smaller pairs of datasets.
+    """Yield smaller variants of a pair of datasets.
 
-    First all records that both sides share are left out, then halves, quarters, ... and single shared records. Then one
-    record that only one side has is left out, and then one such record of each side. Finally all shared records are
-    made equal.
+    The first variants leave out records that occur in both datasets: all of them, then halves, quarters, and so on down
+    to single records. The next ones leave out one record that only one dataset has, and then one such record of each
+    dataset. The last variant has the original size, but all shared records are equal.
     """
     match = difflib.SequenceMatcher(None, list(map(repr, x)), list(map(repr, x_prime)), autojunk=False)
     common = [(block.a + n, block.b + n) for block in match.get_matching_blocks() for n in range(block.size)]
@@ -246,7 +259,9 @@ def _with_fewer_records(x: Records, x_prime: Records) -> Iterator[tuple[Records,
 def _with_simpler_values(
     x: Records, x_prime: Records, ranges: Mapping[int, Any], bounds: Mapping[int, Any], other_end: bool = False
 ) -> Iterator[tuple[Records, Records]]:
-    """Yield pairs in which one value of a column is simpler, in all records of both datasets that have this value.
+    """Yield variants of a pair of datasets in which one value of one column is replaced by a simpler value.
+
+    The value is replaced in all records of both datasets in which it occurs.
 
     Parameters
     ----------
@@ -275,7 +290,7 @@ def _with_simpler_values(
 
 
 def _values_by_column(x: Records, x_prime: Records) -> dict[int, list[Any]]:
-    """Return the values of each column in both datasets, by the column's position."""
+    """Return the values of each column, collected from both datasets. The keys are positions of columns."""
     found: dict[int, list[Any]] = {}
     for row in (*x, *x_prime):
         for place, value in enumerate(_cells(row)):
@@ -284,5 +299,5 @@ def _values_by_column(x: Records, x_prime: Records) -> dict[int, list[Any]]:
 
 
 def _cells(row: Any) -> Sequence[Any]:
-    """Return the values of a record; a record that is no list or tuple is its own single value."""
+    """Return the values of a record as a sequence. A record that is not a list or tuple is a single value."""
     return row if isinstance(row, (list, tuple)) else (row,)

@@ -11,13 +11,13 @@ from epsaudit.tools.hunting.columns import FAR_BEYOND_BOUND
 
 
 def simpler_values(value: Any, bounds: tuple[Any, Any] | None = None) -> list[Any]:
-    """Return simpler values of the same type, the simplest first.
+    """Return values of the same type that are simpler than ``value``, the simplest first.
 
     Without ``bounds``, whole numbers are simpler than fractions, small numbers are simpler than large ones, and
     positive numbers are simpler than negative ones. With ``bounds``, the two bounds are the simplest values, followed
-    by the simpler values between them. A description tries values at a certain distance beyond the bounds. A value that
-    is further away may become a value at this distance, but a value at this distance becomes no other value beyond the
-    bounds, because it shows a leak most clearly. The result is empty for types without an order, such as text.
+    by the simpler values between them. Values outside of the bounds are replaced by values outside only in one case: if
+    the value is further outside than the distance that descriptions of data try, it may be moved to this distance. The
+    result is empty for types without an order, such as text.
 
     >>> simpler_values(7)
     [0, 1, 3, 6]
@@ -50,5 +50,5 @@ def simpler_values(value: Any, bounds: tuple[Any, Any] | None = None) -> list[An
 
 
 def _order(number: Any) -> tuple[bool, float, bool]:
-    """Return the sort key of a number: whole numbers, then small ones, then positive ones come first."""
+    """Return the sort key of a number by simplicity: whole numbers first, then small ones, then positive ones."""
     return (number != int(number), abs(number), number < 0)

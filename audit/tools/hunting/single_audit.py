@@ -23,7 +23,7 @@ def audit_candidate(
     max_seconds: float = 0.0,
     one_call_per_run: bool = False,
 ) -> SequentialResult:
-    """Audit a candidate sequentially and return the result.
+    """Audit one candidate sequentially, that is until its claim is refuted or a limit is reached; return the result.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ SURPLUS_FACTOR = 10
 
 
 class TableChange(NamedTuple):
-    """Two datasets that a hunt tries: the rows of x and of x', a description of the difference, and its complexity."""
+    """A pair of datasets that a hunt tries: the rows of x and x', their difference in words, and a complexity."""
 
     x: TableRows
     x_prime: TableRows
@@ -36,7 +36,7 @@ class TableChange(NamedTuple):
 
 @dataclass(frozen=True)
 class TableShape:
-    """The properties of a table on which its changes depend."""
+    """The properties of a described table that determine which pairs of datasets a hunt tries."""
 
     columns: Sequence[Column]
     owner: int | None
@@ -48,9 +48,10 @@ class TableShape:
     """Number of records of a large dataset."""
 
     def with_owners(self, rows: Any, first: int = 0, same_person: bool = False) -> Any:
-        """Return rows whose owner column names persons, or the given rows if the table has no owner column.
+        """Return the rows with names of persons in the owner column; return them unchanged if there is no owner column.
 
-        The persons are numbered from ``first`` on; with ``same_person`` all rows belong to the person ``first``.
+        Each row gets a person of its own, numbered from ``first`` on. If ``same_person`` is true, all rows get the
+        person ``first``.
         """
         if self.owner is None:
             return rows
@@ -60,7 +61,7 @@ class TableShape:
 
 
 class _ExtremeRecords(NamedTuple):
-    """The record of all least values, the record of all greatest values, and the record of zeros."""
+    """Three records of a table: all values are the least ones, all are the greatest ones, and all are zero."""
 
     lowest: tuple[Any, ...]
     highest: tuple[Any, ...]
@@ -68,12 +69,14 @@ class _ExtremeRecords(NamedTuple):
 
     @property
     def zeros_are_new(self) -> bool:
-        """Whether the record of zeros differs from both others."""
+        """Whether the record of zeros differs from the records of least and of greatest values."""
         return repr(self.zeros) not in (repr(self.lowest), repr(self.highest))
 
 
 def table_changes(shape: TableShape) -> Iterator[TableChange]:
-    """Yield all changes of a table, in a fixed order but not sorted by complexity.
+    """Yield the pairs of datasets that a hunt tries for a table, in a fixed order that is not sorted by complexity.
+
+    The two datasets of a pair differ in one record or, if a column names persons, in all rows of one person.
 
     Parameters
     ----------
@@ -94,7 +97,11 @@ def table_changes(shape: TableShape) -> Iterator[TableChange]:
 
 
 def _records_to_try(values: Sequence[Sequence[Variant]], extremes: _ExtremeRecords) -> list[Variant]:
-    """Return the records to try: all columns at one end, then each value of one column with the others at an end."""
+    """Return the records that a hunt adds to datasets, or puts in place of other records.
+
+    The first records have all their values at the same end: all greatest, all least, or all zero. In the others, one
+    column has one of the ``values`` to try, and all other columns are at one end.
+    """
     if len(values) == 1:
         least, greatest, *others = values[0]
         return [one._replace(content=(one.content,)) for one in (greatest, least, *others)]
@@ -113,7 +120,10 @@ def _records_to_try(values: Sequence[Sequence[Variant]], extremes: _ExtremeRecor
 
 
 def _base_datasets(shape: TableShape, values: Sequence[Sequence[Variant]], extremes: _ExtremeRecords) -> list[Variant]:
-    """Return the datasets to which records are added, or in which they are replaced."""
+    """Return the base datasets: a pair consists of a base dataset, and of the same dataset with one record changed.
+
+    Examples are empty data, a single record, and a large dataset of equal records.
+    """
     (low, high, zeros), crowd, half = extremes, shape.large_size, shape.large_size // 2
     bases = [
         Variant((), "empty data"),
@@ -144,7 +154,7 @@ def _base_datasets(shape: TableShape, values: Sequence[Sequence[Variant]], extre
 
 
 def _changes_of_one_record(shape: TableShape, base: Variant, record: Variant) -> Iterator[TableChange]:
-    """Yield the changes in which a record is added to the base dataset, or replaces one of its records."""
+    """Yield pairs of a base dataset and a changed dataset, in which ``record`` is added or replaces another record."""
     complexity, rows = base.complexity + record.complexity, shape.with_owners(base.content)
     (row,) = shape.with_owners((record.content,), len(rows))
     words = f"{record.words} added to {base.words}"
@@ -170,7 +180,10 @@ def _changes_of_one_record(shape: TableShape, base: Variant, record: Variant) ->
 
 
 def _changes_of_one_person(shape: TableShape, base: Variant, records: Sequence[Variant]) -> Iterator[TableChange]:
-    """Yield the changes in which all rows of a new person are added, or one new person replaces another."""
+    """Yield pairs of datasets that differ in one person.
+
+    All rows of a person are added to the base dataset, or replace the rows of another person.
+    """
     rows, identical = shape.with_owners(base.content), _persons_with_identical_rows(shape, records)
     for person in (*identical, *_other_persons(shape, records)):
         complexity = base.complexity + person.complexity + 1
@@ -183,13 +196,19 @@ def _changes_of_one_person(shape: TableShape, base: Variant, records: Sequence[V
 
 
 def _persons_with_identical_rows(shape: TableShape, records: Sequence[Variant]) -> list[Variant]:
-    """Return the rows of two persons who repeat one record as often as allowed: a great record, and a small one."""
+    """Return the rows of two persons. Each person has the largest allowed number of rows, all of them equal.
+
+    The rows of the first person have the greatest values, and those of the second person the least values.
+    """
     most = shape.max_rows_per_person
     return [Variant((one.content,) * most, f"{most} times {one.words}") for one in records[:2]]
 
 
 def _other_persons(shape: TableShape, records: Sequence[Variant]) -> list[Variant]:
-    """Return the rows of a person with different records and, if the table allows it, of one with too many rows."""
+    """Return the rows of a person with different records, and of a person with more rows than allowed.
+
+    The second person is left out if the table does not permit too many rows (``shape.beyond`` is false).
+    """
     most = shape.max_rows_per_person
     different = [one.content for one in records if one.complexity <= 1]
     persons = [Variant((different * most)[:most], f"{most} different records", 1)]

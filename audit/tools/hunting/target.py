@@ -20,7 +20,7 @@ from epsaudit.tools.hunting.relations import AlreadyChecked
 
 
 class HuntTarget:
-    """The function that is hunted and what is claimed of it.
+    """The function that a hunt audits, and its privacy claim.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class HuntTarget:
         """Mechanisms by a digest of the parameters. Each keeps its child process or cache for all candidates."""
 
     def mechanism(self, candidate: Candidate) -> Mechanism:
-        """Return the mechanism for the parameters of a candidate."""
+        """Return the audited function as a mechanism, with the parameter values of the candidate."""
         parameters, key = dict(candidate.parameters), candidate.parameters_key
         if key not in self._mechanisms:
             if isinstance(self.function, Served):
@@ -54,7 +54,10 @@ class HuntTarget:
         return self._mechanisms[key]
 
     def claim(self, candidate: Candidate) -> Claim:
-        """Return the claim for the parameters of a candidate; raise `AuditError` if the claim's function fails."""
+        """Return the privacy claim for the parameter values of the candidate.
+
+        Raises `AuditError` if the user's function that computes the claim raises an exception.
+        """
         if isinstance(self.claimed, Claim):
             return self.claimed
         parameters = dict(candidate.parameters)
@@ -66,13 +69,16 @@ class HuntTarget:
             raise AuditError(f"The claim for {parameters!r} raises {type(error).__name__}: {error}.") from error
 
     def refuse_if_not_served(self, candidate: Candidate) -> None:
-        """Raise `AuditError` if a function in another process does not exist, before all candidates are tried."""
+        """Raise `AuditError` if the audited function lives in another process and cannot be found there.
+
+        This test before the first run avoids a failure for every candidate.
+        """
         mechanism = self.mechanism(candidate)
         if isinstance(mechanism, CommandMechanism):
             with CHILDREN.borrow(mechanism.program):
                 pass
 
     def keeps_a_process(self, candidate: Candidate) -> bool:
-        """Return whether the mechanism is a program whose process answers many runs."""
+        """Return whether the audited function is an external program whose process is reused for many runs."""
         mechanism = self.mechanism(candidate)
         return isinstance(mechanism, CommandMechanism) and not mechanism.fresh

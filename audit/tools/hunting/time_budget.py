@@ -15,12 +15,12 @@ one request for every two runs, which costs a twentieth of the time of such runs
 
 
 def is_slow(pace: float) -> bool:
-    """Return whether runs that take ``pace`` seconds each are slow; see `SLOW_RUN_SECONDS`."""
+    """Return whether runs that take ``pace`` seconds each count as slow, that is longer than `SLOW_RUN_SECONDS`."""
     return pace > SLOW_RUN_SECONDS
 
 
 class TimeBudget:
-    """The time that is left of a hunt.
+    """The time limit of a hunt, and estimates of the time that its last steps need.
 
     Parameters
     ----------
@@ -53,21 +53,21 @@ class TimeBudget:
         return not math.isinf(self.until)
 
     def stop(self) -> None:
-        """End the hunt: from now on no time is left to start anything."""
+        """End the hunt early: from now on, no time is left for starting a new step."""
         self.until = -math.inf
 
     def left(self, share: float = 1.0) -> float:
-        """Return the seconds until nothing new may start, times ``share``.
+        """Return the time in which new steps may start, in seconds, multiplied by ``share``.
 
-        This time ends early enough to start the processes that check a refutation. At least half of the time limit
-        remains for the search, however long these processes take to start.
+        The time for starting the processes that check a refutation is subtracted. However long these processes take to
+        start, at least half of the time limit is available for the search.
         """
         for_processes = min(self.process_seconds, (0.5 + MAX_LATENESS) * self._seconds)
         return (min(self.until, self.latest - for_processes) - time.perf_counter()) * share
 
     def affordable_runs(self, pace: float) -> float:
-        """Return the number of runs that end in time, if a run takes ``pace`` seconds.
+        """Return the number of runs for which there is time, if one run takes ``pace`` seconds.
 
-        The time to start the processes that check a refutation is set aside.
+        The time for starting the processes that check a refutation is subtracted first.
         """
         return (self.latest - self.process_seconds - time.perf_counter()) / max(pace, 1e-6)

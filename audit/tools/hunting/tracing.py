@@ -24,7 +24,10 @@ parameters. A function that takes a second for each run would need more than hal
 
 
 class HuntTracer:
-    """Traces candidates of a hunt, and remembers at which parameters tracing fails."""
+    """Traces the candidates of a hunt: records the function on x and replays it on x' with the same random numbers.
+
+    It remembers for which parameter values tracing failed, and does not trace with these values again.
+    """
 
     def __init__(self, context: HuntContext) -> None:
         self._context = context
@@ -32,11 +35,11 @@ class HuntTracer:
         """Digests of the parameters at which no trace comes to an end."""
 
     def traces(self, candidates: Sequence[Candidate], end: float) -> Iterator[PairTrace | None]:
-        """Yield the trace of each candidate, or None for a candidate that cannot be traced because of its data.
+        """Yield the trace of each candidate; None for a candidate whose data make tracing impossible.
 
-        The candidates have the same parameters. If the function is a program that cannot be traced, is silent for too
-        long, or is not finished at the time ``end``, the iteration ends, and nothing with these parameters is traced
-        later.
+        All candidates must have the same parameter values. The iteration stops early if the function is a program that
+        cannot be traced, does not answer for too long, or is not finished at the time ``end``. In these cases,
+        candidates with the same parameter values are not traced later either.
         """
         context, first = self._context, candidates[0]
         traces = find_extension("traces")
@@ -54,15 +57,15 @@ class HuntTracer:
             self._untraceable.add(key)
 
     def exact_law(self, candidate: Candidate) -> ExactLaw | None:
-        """Return the exact law of the output on a pair if it refutes the claim, else None."""
+        """Trace a candidate; return the exact law of its output if it is known and refutes the claim, else None."""
         return ExactLaw.of_trace(next(self.traces([candidate], self._context.budget.latest), None))
 
     def suspected(self) -> list[ScreenedCandidate]:
-        """Return the candidates that traces suspect, the largest suspected loss first.
+        """Trace the candidates, and return those for which the trace suspects a leak, the largest suspected loss first.
 
-        For each combination of a relation and a parameter value, and each kind of data, one candidate is returned:
-        one whose exact law refutes the claim if there is any, else the one with the largest loss. Tracing takes at
-        most a sixth of the time that is left.
+        For each combination of a neighbouring relation, a parameter value and a kind of data (`degenerate_kind`), only
+        one candidate is returned: one whose exact law refutes the claim, if there is any, else the one with the largest
+        suspected loss. Tracing takes at most a sixth of the time that is left.
         """
         context = self._context
         end = time.perf_counter() + context.budget.left() / 6.0
@@ -79,7 +82,10 @@ class HuntTracer:
         return sorted(suspected, key=lambda one: losses[one.number], reverse=True)
 
     def _losses(self, end: float) -> dict[int, float]:
-        """Trace the candidates until the time ``end``, and return the suspected loss of each by its number."""
+        """Trace all candidates until the time ``end``, and return the suspected privacy losses.
+
+        The keys are the numbers of the candidates. Candidates for which there was no time are missing.
+        """
         context = self._context
         by_parameters = defaultdict[str, list[ScreenedCandidate]](list)
         for one in context.everyone:
