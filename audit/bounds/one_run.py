@@ -73,7 +73,10 @@ class GuessSet:
 
     @classmethod
     def of(cls, canaries: int, guessed_in: int, guessed_out: int, correct_in: int, correct_out: int) -> GuessSet:
-        """Return the set with these numbers of guesses and of correct guesses, which result files contain."""
+        """Return the set of guesses with these numbers of guesses and of correct guesses, as result files contain them.
+
+        Raises `AuditError` if the numbers are impossible.
+        """
         numbers = (canaries, guessed_in, guessed_out, correct_in, correct_out)
         for name, number in zip(cls._written, numbers, strict=True):
             whole_at_least(number, 0, name.replace("_", " "))
@@ -110,7 +113,7 @@ class GuessSet:
         return int(self.counts.correct)
 
     def all_correct(self) -> GuessSet:
-        """Return the set of as many guesses, all of them correct."""
+        """Return a set with the same numbers of guesses, in which every guess is correct."""
         return self.of(self.canaries, self.guessed_in, self.guessed_out, self.guessed_in, self.guessed_out)
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,10 +134,10 @@ class GuessSet:
 
 @dataclass(frozen=True)
 class GuessBound:
-    """A way to turn counts of guesses into a bound: the claim that is tested, the method, and the confidence.
+    """A method that turns counts of guesses into a lower bound, with the claim that is tested and the confidence.
 
-    ``decided_by_output`` says that the output of the run decides the number of guesses. Raises `AuditError` if the
-    method has no theorem about the claim, or about such a number of guesses.
+    ``decided_by_output`` says whether the output of the run decides how many guesses are made. Raises `AuditError` if
+    the method has no theorem for the claim, or for a number of guesses that the output decides.
     """
 
     claim: Claim
@@ -158,7 +161,7 @@ class GuessBound:
             )
 
     def of(self, counts: GuessSet) -> float:
-        """Return the lower bound on the claim's parameter that these counts certify."""
+        """Return the lower bound on the claim's parameter that a set of guesses certifies."""
         numbers = (counts.canaries, counts.guesses, counts.correct)
         if self.method == "trade-off":
             return parameter_bound(self.claim, *numbers, self.confidence)
@@ -166,7 +169,7 @@ class GuessBound:
         return epsilon_bound(*numbers, claimed_delta(self.claim), self.confidence, self.method, share)
 
     def delta(self, counts: GuessSet, epsilon: float) -> float:
-        """Return the lower bound on delta at this epsilon that these counts certify."""
+        """Return the lower bound on delta, at this epsilon, that a set of guesses certifies."""
         numbers = (counts.canaries, counts.guesses, counts.correct, epsilon, self.confidence)
         if self.method == "trade-off":
             return delta_bound_on_curve(*numbers)
@@ -175,11 +178,11 @@ class GuessBound:
 
 @functools.lru_cache(maxsize=1024)
 def tested_claim(claim: Claim, canaries: int, confidence: float) -> Claim:
-    """Return the claim that guesses test for a given claim.
+    """Return the claim that guesses about canaries test, given the claim about the mechanism.
 
-    It is the claim itself if a theorem is about such claims, and otherwise an (epsilon, delta)-DP that the claim
-    implies. The delta follows from the arguments, so it is fixed before the run. If the implied claim is false at
-    some epsilon, then the given kind of claim is false for every parameter below ``claim.least_at(epsilon, delta)``.
+    It is the same claim if there is a theorem for claims of its kind. Otherwise it is an (epsilon, delta)-DP that the
+    claim implies. Its delta follows from the arguments, so it is fixed before the run. If (epsilon, delta)-DP is
+    refuted, then the given kind of claim is refuted for every parameter below ``claim.least_at(epsilon, delta)``.
     """
     if isinstance(claim, PureDP | ApproxDP | GaussianDP):
         return claim
@@ -204,6 +207,8 @@ def guess_p_value(
 ) -> float:
     """Return the largest probability, under (epsilon, delta)-DP, that at least ``correct`` of the guesses are correct.
 
+    ``guesses`` of the coins of ``canaries`` canaries are guessed.
+
     >>> round(guess_p_value(2, 2, 1, 1.0, 0.1), 4), round(guess_p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
     (0.9618, 0.9566)
     """
@@ -214,12 +219,15 @@ def guess_p_value(
 
 
 def binomial_tail(guesses: int, correct: int, epsilon: float) -> float:
-    """Return the probability of at least ``correct`` correct guesses if each is correct with the odds e^epsilon."""
+    """Return the probability of at least ``correct`` correct guesses, if guesses are independent of each other.
+
+    Each guess is correct with the odds e^epsilon, that is, with probability 1 / (1 + e^-epsilon).
+    """
     return 1.0 if correct == 0 else float(betainc(correct, guesses - correct + 1, expit(epsilon)))
 
 
 def sharp_delta_term(guesses: int, correct: int, epsilon: float) -> float:
-    """Return the factor of m delta in the sharp bound: beta (1 - beta) / (v b_v).
+    """Return the factor of m delta, for m canaries, in the sharp bound: beta (1 - beta) / (v b_v).
 
     Here v is the number of correct guesses, beta = P[W >= v], b_v = P[W = v], and W is binomial with success
     probability 1 / (1 + e^-epsilon), as in Theorem 7.
@@ -238,7 +246,7 @@ def sharp_delta_term(guesses: int, correct: int, epsilon: float) -> float:
 
 
 def published_delta_term(guesses: int, correct: int, epsilon: float) -> float:
-    """Return the factor of m delta in the published bound: 2 max over i >= 1 of P[v - i <= W < v] / i.
+    """Return the factor of m delta, for m canaries, in the published bound: 2 max over i >= 1 of P[v - i <= W < v] / i.
 
     Here v is the number of correct guesses, and W is binomial with success probability 1 / (1 + e^-epsilon).
     """
@@ -275,8 +283,8 @@ def epsilon_bound(
 ) -> float:
     """Return a lower bound on epsilon at ``delta`` from the number of correct guesses; 0 if nothing can be certified.
 
-    ``leak_share`` is the share of the error probability that is set aside for delta. It must be given if the output
-    decides the number of guesses.
+    There are ``canaries`` canaries, of which ``guesses`` are guessed. ``leak_share`` is the share of the error
+    probability that is set aside for delta. It must be given if the output decides the number of guesses.
 
     >>> bounds = [epsilon_bound(1000, 100, 75, 1e-4, 0.95, method) for method in ("binomial", "sharp")]
     >>> [f"{bound:.4f}" for bound in bounds]
@@ -314,7 +322,10 @@ def delta_bound(
     method: Method = "sharp",
     leak_share: float | None = None,
 ) -> float:
-    """Return a lower bound on delta at ``epsilon``; 0 if nothing can be certified. See `epsilon_bound`."""
+    """Return a lower bound on delta at ``epsilon`` from the number of correct guesses; 0 if nothing can be certified.
+
+    The other arguments are those of `epsilon_bound`.
+    """
     alpha = 1.0 - confidence
     beta, leak = binomial_tail(guesses, correct, epsilon), canaries * DELTA_TERMS[method](guesses, correct, epsilon)
     kept = 0.0 if leak_share is None else alpha * leak_share
@@ -330,18 +341,18 @@ def delta_bound(
 
 
 def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
-    """Return the smallest probabilities that mu-Gaussian DP allows, Phi(Phi^-1(r) - mu); see `Inverse`.
+    """Return the smallest probability of an event under mu-Gaussian DP, given its probability on a neighbour.
 
-    The probabilities of the event on the neighbour are r = ``rare``.
+    ``rare`` is the probability on the neighbour. The result is Phi(Phi^-1(rare) - mu); see `Inverse`.
     """
     return np.asarray(ndtr(ndtri(rare) - mu))
 
 
 def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
-    """Return the smallest probabilities that (epsilon, delta)-DP allows; see `Inverse`.
+    """Return the smallest probability of an event under (epsilon, delta)-DP, given its probability on a neighbour.
 
-    The probabilities of the event on the neighbour are r = ``rare``. The result is the larger of e^-epsilon (r -
-    delta) and 1 - delta - e^epsilon (1 - r), and at least 0.
+    If r = ``rare`` is the probability on the neighbour, the result is the larger of e^-epsilon (r - delta) and 1 -
+    delta - e^epsilon (1 - r), and at least 0; see `Inverse`.
     """
     with np.errstate(over="ignore"):
         steep = 1.0 - delta - np.exp(epsilon) * (1.0 - rare)
@@ -349,11 +360,11 @@ def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) ->
 
 
 def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int, correct: int, tau: float) -> Floats:
-    """Return, for each parameter, the smallest total mass of a distribution of W with P[W >= correct] >= tau.
+    """Return, for each parameter of a claim, the smallest total mass of a law of W with P[W >= correct] >= tau.
 
-    The curve of the claim with this parameter must allow the distribution. If the total mass exceeds 1, there is no
-    such distribution, and the parameter is rejected at level tau. For example, one canary that is guessed correctly
-    with probability 0.9 is impossible under 0-DP and possible under 3-DP.
+    W is the number of correct guesses, and the law must be one that the claim with this parameter allows. If its total
+    mass exceeds 1, there is no such law, and the parameter is rejected at level tau. For example, that one canary is
+    guessed correctly with probability 0.9 is impossible under 0-DP and possible under 3-DP.
     """
     right = np.full(len(parameters), tau * correct / canaries)
     wrong = np.full(len(parameters), tau * (guesses - correct) / canaries)
@@ -368,7 +379,10 @@ def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int
 
 
 def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int, correct: int, alpha: float) -> float:
-    """Return the largest rejected parameter in [0, ``high``], rounded down; 0 if no parameter is rejected."""
+    """Return the largest parameter in [0, ``high``] that `total_mass` rejects at level ``alpha``, rounded down.
+
+    Return 0 if no parameter is rejected.
+    """
     if correct == 0:
         return 0.0
     low, width = 0.0, high
@@ -385,6 +399,7 @@ def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int,
 def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, confidence: float) -> float:
     """Return a lower bound on the claim's parameter by the trade-off method; 0 if nothing can be certified.
 
+    The trade-off method is a recursion on the trade-off curve of the claim (Mahloujifar, Melis and Chaudhuri 2025).
     Raises `AuditError` if the claim is not pure, approximate or Gaussian DP.
 
     >>> round(parameter_bound(GaussianDP(1.0), 10_000, 200, 184, 0.95), 2)

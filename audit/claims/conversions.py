@@ -18,7 +18,7 @@ from epsaudit.errors import AuditError, finite_at_least, fraction
 
 
 def pure_to_renyi(epsilon: float, order: float) -> float:
-    """Return the least Renyi DP of this order, in nats, that every epsilon-DP mechanism satisfies.
+    """Return the smallest bound on the Renyi divergence of the given order, in nats, that epsilon-DP implies.
 
     Randomised response attains it. Source: differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4.
 
@@ -31,10 +31,10 @@ def pure_to_renyi(epsilon: float, order: float) -> float:
 
 
 def pure_to_zcdp(epsilon: float) -> float:
-    """Return the least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
+    """Return the smallest rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
 
-    Source: differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5; attained in the limit of order
-    1.
+    The value is attained in the limit of order 1. Source: differentialprivacy.org, 'Tight RDP & zCDP bounds from pure
+    DP', Theorem 5.
 
     >>> round(pure_to_zcdp(1.0), 6)
     0.462117
@@ -44,10 +44,10 @@ def pure_to_zcdp(epsilon: float) -> float:
 
 
 def pure_to_gaussian(epsilon: float) -> float:
-    """Return the least mu such that every epsilon-DP mechanism is mu-Gaussian DP.
+    """Return the smallest mu such that every epsilon-DP mechanism is mu-Gaussian DP.
 
     It is 2 Phi^-1(e^epsilon / (1 + e^epsilon)). Gaussian trade-off curves are convex, so mu follows from the kink of
-    the curve of epsilon-DP (Dong, Roth and Su 2022, Section 2).
+    the trade-off curve of epsilon-DP (Dong, Roth and Su 2022, Section 2).
 
     >>> round(pure_to_gaussian(1.0), 6)
     1.232035
@@ -56,9 +56,11 @@ def pure_to_gaussian(epsilon: float) -> float:
 
 
 def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
-    """Return the least delta at ``epsilon`` that (claimed, delta)-DP implies: the largest 1 - f(a) - e^epsilon a.
+    """Return the smallest delta with which a (claimed, delta)-DP mechanism also satisfies DP at another ``epsilon``.
 
-    Kairouz, Oh and Viswanath (2015), Theorem 3.4; with delta = 0 randomised response attains it.
+    The argument ``delta`` belongs to ``claimed``. The result is the largest value of 1 - f(a) - e^epsilon a over a in
+    [0, 1], where f is the trade-off curve of (claimed, delta)-DP. With delta = 0, randomised response attains it.
+    Source: Kairouz, Oh and Viswanath (2015), Theorem 3.4.
 
     >>> round(approximate_to_delta(1.0, 0.0, 0.0), 6), approximate_to_delta(1.0, 1e-5, 1.0)
     (0.462117, 1e-05)
@@ -69,7 +71,7 @@ def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
 
 
 def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
-    """Return an epsilon at this delta that (order, divergence)-Renyi DP implies.
+    """Return an epsilon such that (order, divergence)-Renyi DP implies (epsilon, delta)-DP.
 
     Source: Canonne, Kamath and Steinke (2020), Proposition 12.
 
@@ -97,7 +99,9 @@ def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
 
 
 def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-    """Return the largest mu, rounded down, such that mu-Gaussian DP implies (epsilon, delta)-DP; broadcast.
+    """Return the largest mu, rounded down, such that mu-Gaussian DP implies (epsilon, delta)-DP.
+
+    Arguments are broadcast.
 
     >>> round(float(approximate_to_gaussian(1.0, 1e-5)), 6)
     0.268051
@@ -109,9 +113,11 @@ def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
 
 
 def gaussian_accuracy(shares: Floats, mu: float) -> Floats:
-    """Return the accuracy of guesses about the most extreme outputs of N(mu/2, 1) and N(-mu/2, 1).
+    """Return the accuracy of guesses which of N(mu/2, 1) and N(-mu/2, 1) the most extreme outputs are from.
 
-    A share is the expected number of guessed outputs for one output of each law, from 0 to 2.
+    An output above a threshold is guessed to be from N(mu/2, 1). An element of ``shares`` determines the threshold: it
+    is the sum of the probabilities, under both laws, that an output is above it, so it is between 0 and 2. By symmetry,
+    the accuracy is the same for guesses about outputs below the negative threshold.
     """
     low, high = np.where(np.asarray(shares) > 1.0, -40.0, -1.0), np.full(len(shares), 40.0 + mu)
     _, high = bisected(lambda x: ndtr(mu / 2.0 - x) + ndtr(-mu / 2.0 - x) > shares, low, high, 60)
@@ -120,7 +126,9 @@ def gaussian_accuracy(shares: Floats, mu: float) -> Floats:
 
 
 def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Return the Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order >= 1; arguments are broadcast.
+    """Return the Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, for an order of at least 1.
+
+    Arguments are broadcast.
 
     >>> round(float(bernoulli_renyi(2.0, 0.5, 0.25)), 6)
     0.287682
@@ -134,10 +142,10 @@ def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
 
 
 def renyi_of_losses(order: ArrayLike, losses: ArrayLike, log_chances: ArrayLike) -> Floats:
-    """Return the Renyi divergence of this order >= 1 of two laws with finitely many outcomes along the last axis.
+    """Return the Renyi divergence, of an order of at least 1, between two laws with finitely many outcomes.
 
-    ``losses`` and ``log_chances``, shape (..., outcomes), are the log-likelihood ratio of each outcome and the
-    logarithm of its probability under the second law; ``order`` broadcasts against the other axes.
+    ``losses`` and ``log_chances`` have shape (..., outcomes). They are the log-likelihood ratio of each outcome and the
+    logarithm of its probability under the second law. ``order`` broadcasts against the other axes.
     """
     order, losses = np.asarray(order, float), np.asarray(losses, float)
     with np.errstate(invalid="ignore"):
@@ -147,7 +155,11 @@ def renyi_of_losses(order: ArrayLike, losses: ArrayLike, log_chances: ArrayLike)
 
 
 def renyi_of_excess(order: ArrayLike, log_mean: ArrayLike) -> Floats:
-    """Return the Renyi divergence of this order >= 1 from the log of the mean of `log_excess` under the second law."""
+    """Return the Renyi divergence of two laws from the mean of the quantity that `log_excess` computes.
+
+    ``log_mean`` is the logarithm of the mean of (r^a - 1 - a (r - 1)) / (a - 1) under the second law, where r is the
+    likelihood ratio and a >= 1 is the ``order``.
+    """
     order, log_mean = np.asarray(order, float), np.asarray(log_mean, float)
     below = order - 1.0
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -157,10 +169,10 @@ def renyi_of_excess(order: ArrayLike, log_mean: ArrayLike) -> Floats:
 
 
 def log_excess(order: Floats, losses: Floats) -> Floats:
-    """Return the logarithm of (r^a - 1 - a (r - 1)) / (a - 1) for r = exp(loss) and order a >= 1, broadcast.
+    """Return the logarithm of (r^a - 1 - a (r - 1)) / (a - 1), for the likelihood ratio r = exp(loss) and order a >= 1.
 
-    The value equals r (f((a - 1) loss) / (a - 1) + f(-loss)) with f(t) = e^t - 1 - t. Both terms are nonnegative, so
-    nothing cancels.
+    The mean of this quantity determines the Renyi divergence; see `renyi_of_excess`. It equals r (f((a - 1) loss) / (a
+    - 1) + f(-loss)) with f(t) = e^t - 1 - t. Both terms are nonnegative, so nothing cancels. Arguments are broadcast.
     """
     below, losses = order - 1.0, np.maximum(losses, -800.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -169,7 +181,7 @@ def log_excess(order: Floats, losses: Floats) -> Floats:
 
 
 def _log_beyond_linear(t: Floats) -> Floats:
-    """Return the logarithm of e^t - 1 - t."""
+    """Return the logarithm of e^t - 1 - t, accurately also for t near 0."""
     small = np.clip(t, -0.1, 0.1)
     series = 1.0 + small / 11.0
     for n in range(10, 2, -1):
@@ -181,7 +193,7 @@ def _log_beyond_linear(t: Floats) -> Floats:
 
 
 def renyi_order(order: float, what: str = "Renyi order") -> float:
-    """Return the order as a float; raise `AuditError` naming ``what`` unless it is finite and above 1."""
+    """Return the order as a float; raise `AuditError`, which names ``what``, unless it is finite and above 1."""
     order = finite_at_least(order, 1.0, what)
     if order == 1.0:
         raise AuditError(f"{what} is 1; a Renyi order must be above 1.")
@@ -191,9 +203,10 @@ def renyi_order(order: float, what: str = "Renyi order") -> float:
 def bisected(
     below: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, steps: int
 ) -> tuple[Floats, Floats]:
-    """Bisect the interval of each element, ``steps`` times, for the point up to which ``below`` is true.
+    """Bisect many intervals at once, to find in each of them the point up to which a condition is true.
 
-    Return the lower and the upper ends of the final intervals.
+    ``below`` takes an array with one point per interval, and returns whether the condition is true at each point. Every
+    interval is halved ``steps`` times. Return the lower and the upper ends of the final intervals.
     """
     for _ in range(steps):
         middle = (low + high) / 2.0
@@ -205,7 +218,10 @@ def bisected(
 def root(
     function: Callable[[float], float], low: float, high: float, *, xtol: float = 2e-12, rtol: float = 2.0**-50
 ) -> float:
-    """Return a root of one function, as `roots` does; raise `ValueError` if the signs at both ends are equal."""
+    """Return a root of a function of one number between ``low`` and ``high``, by the method of `roots`.
+
+    Raises `ValueError` if the function has the same sign at both ends.
+    """
     at_low, at_high = float(function(low)), float(function(high))
     if at_low == 0.0 or at_high == 0.0:
         return float(low if at_low == 0.0 else high)
@@ -222,11 +238,11 @@ def roots(
     xtol: float = 2e-12,
     rtol: float = 2.0**-50,
 ) -> Floats:
-    """Return a root in each of many brackets, to within ``xtol`` + ``rtol`` |root|.
+    """Return a root of a function in each of many brackets, to within ``xtol`` + ``rtol`` |root|.
 
-    ``function`` takes and returns arrays of the shape of ``low`` and ``high``. The result is meaningless for a
-    bracket in which the sign does not change. The method is Chandrupatla's (Advances in Engineering Software 28,
-    1997). It is written here because importing scipy.optimize takes longer than a whole audit of a mechanism.
+    ``function`` takes and returns arrays of the shape of ``low`` and ``high``. The result is meaningless for a bracket
+    in which the sign does not change. The method is Chandrupatla's (Advances in Engineering Software 28, 1997). It is
+    written here because importing scipy.optimize takes longer than a whole audit of a mechanism.
 
     >>> roots(lambda x: x * x - [2.0, 9.0], [0.0, 0.0], [2.0, 4.0]).round(12).tolist()
     [1.414213562373, 3.0]

@@ -75,7 +75,7 @@ class Claim(Tagged, ABC):
 
     @abstractmethod
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """Return the least parameter with which the claim allows P[M(x) in E] = p and P[M(x') in E] = p_prime.
+        """Return the smallest parameter with which the claim allows P[M(x) in E] = p and P[M(x') in E] = p_prime.
 
         Adjacency is symmetric, so the result is the same if the two probabilities are exchanged, or if the event E is
         replaced by its complement.
@@ -102,14 +102,14 @@ class Claim(Tagged, ABC):
         return greatest
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """Return the least parameter whose privacy profile at ``epsilon`` is at least ``delta``; 0 if delta <= 0.
+        """Return the smallest parameter whose privacy profile at ``epsilon`` is at least ``delta``; 0 if delta <= 0.
 
         If some event has p >= e^epsilon p' + delta, the claim is false for every smaller parameter.
         """
         raise AuditError(f"{type(self).__name__} has no privacy profile; define its least_at(epsilon, delta).")
 
     def profile(self, epsilon: float) -> float:
-        """Return the privacy profile: the least delta such that the claim implies (epsilon, delta)-DP."""
+        """Return the privacy profile: the smallest delta such that the claim implies (epsilon, delta)-DP."""
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
         surest = 1.0 - 1e-15
         if self.parameter == 0.0 or self._excess(epsilon, RAREST) > 0.0:
@@ -134,7 +134,11 @@ class Claim(Tagged, ABC):
         return ApproxDP(root(lambda epsilon: self._excess(epsilon, delta), 0.0, high, xtol=1e-12), delta)
 
     def _excess(self, epsilon: float, delta: float) -> float:
-        """Return the logarithm of the least parameter at a point over the claimed parameter, kept finite."""
+        """Return log(least_at(epsilon, delta) / parameter), kept finite.
+
+        It is positive if ``delta`` is above the privacy profile of the claim at ``epsilon``, and negative if it is
+        below, so its root is a point of the profile.
+        """
         least, claimed = (max(float(one), 1e-300) for one in (self.least_at(epsilon, delta), self.parameter))
         return math.log(min(least, 1e300)) - math.log(claimed)
 
@@ -154,7 +158,7 @@ class _Checked(Claim):
 
 
 class _OfOnePoint(_Checked):
-    """Base class of pure and approximate DP, whose whole profile follows from one point.
+    """Base class of pure and approximate DP, whose whole privacy profile follows from the claimed (epsilon, delta).
 
     Source: Kairouz, Oh and Viswanath (2015).
     """
@@ -183,7 +187,7 @@ class _OfOnePoint(_Checked):
         return greatest
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """Return the claimed epsilon at which `approximate_to_delta` gives ``delta`` at ``epsilon``."""
+        """Return the claimed epsilon for which `approximate_to_delta` returns ``delta`` at ``epsilon``."""
         epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
         claimed_delta = self.claimed_point[1]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -239,7 +243,11 @@ class ZCDP(_Checked):
     symbol: ClassVar[str] = "rho"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """Return the supremum over the orders a > 1 of D_a / a; numerical errors never make it too large."""
+        """Return the smallest rho that allows both probabilities: the supremum of D_a / a over the orders a > 1.
+
+        D_a is the larger of the two Renyi divergences of order a between Bernoulli(p) and Bernoulli(p_prime). Numerical
+        errors never make the result too large.
+        """
         p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
         return _over_orders(lambda orders: _two_sided_renyi(orders, p, p_prime))
 
@@ -321,7 +329,7 @@ class GaussianDP(_Checked):
 
 @dataclass(frozen=True)
 class ApproxZCDP(_Checked):
-    """delta-approximate rho-zCDP: rho-zCDP except for a part of the output law with weight delta.
+    """Approximate zero-concentrated DP: rho-zCDP, except for a part of the output distribution with weight delta.
 
     Source: Bun and Steinke (2016), Definition 8.1.
 
@@ -335,7 +343,11 @@ class ApproxZCDP(_Checked):
     symbol: ClassVar[str] = "rho"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """Return the least rho of zCDP after a part of weight delta has brought p and p' as near as possible."""
+        """Return the smallest rho that allows both probabilities.
+
+        A part of the output distribution with weight delta may be anything, so it is chosen such that the rest of the
+        probabilities differ least. The result is the smallest rho of zCDP for the rest.
+        """
         p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         likely, rare = np.maximum(p, q), np.minimum(p, q)
         near, far = (likely - self.delta) / (1.0 - self.delta), rare / (1.0 - self.delta)
@@ -343,7 +355,10 @@ class ApproxZCDP(_Checked):
         return np.where(apart, ZCDP(0.0).least(np.where(apart, near, 0.5), np.where(apart, far, 0.5)), 0.0)
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """Return the least rho of zCDP at the delta that remains after subtracting the claim's own delta."""
+        """Return the smallest rho whose privacy profile at ``epsilon`` is at least ``delta``.
+
+        It is the smallest rho of zCDP at the delta that remains after subtracting the claim's own delta.
+        """
         left = (np.asarray(delta, float) - self.delta) / (1.0 - self.delta)
         return ZCDP(0.0).least_at(epsilon, np.maximum(left, 0.0))
 
@@ -358,11 +373,11 @@ class ApproxZCDP(_Checked):
 class TradeOff(Claim):
     """f-DP for any trade-off curve f, given by points (epsilon, delta) of its privacy profile.
 
-    Every point is a tangent of f. So a list of some points is a slightly weaker claim than f, never a stronger one.
-    The audited parameter, ``advantage``, is 1 for f itself. A value a means that p - p' is at most a times the
-    difference that f allows at p', for every event and with the laws exchanged. This is (log(1 + a (e^epsilon - 1)),
-    a delta)-DP at every point, which for a < 1 is the privacy of f on a sample of rate a (Balle, Barthe and Gaboardi
-    2018, Theorem 1). Source: Dong, Roth and Su (2022).
+    Every point is a tangent of f, so some points of f make a claim that is slightly weaker than f, and never stronger.
+    The audited parameter is the ``advantage``, which is 1 for f itself. An advantage a means that p - p' is at most a
+    times the largest difference that f allows at p', for every event and in both directions. This is (log(1 + a
+    (e^epsilon - 1)), a delta)-DP at every point, which for a < 1 is the privacy of f on a sample of rate a (Balle,
+    Barthe and Gaboardi 2018, Theorem 1). Source: Dong, Roth and Su (2022).
 
     >>> from epsaudit.claims.definitions import GaussianDP
     >>> claim = TradeOff.of(GaussianDP(1.0).profile, (0.0, 0.5, 1.0, 2.0))
@@ -389,7 +404,9 @@ class TradeOff(Claim):
 
     @classmethod
     def of(cls, profile: Callable[[float], float], epsilons: Sequence[float] = tuple(np.arange(33) / 4.0)) -> TradeOff:
-        """Return the claim with the points of a privacy profile, which is a function of epsilon.
+        """Return the claim given by points of a privacy profile, which is a function from epsilon to delta.
+
+        The points are those at the given ``epsilons``.
 
         The profile of a trade-off curve f with conjugate f* is 1 + f*(-e^epsilon) (Dong, Roth and Su 2022, Proposition
         2.12).
@@ -397,7 +414,11 @@ class TradeOff(Claim):
         return cls(tuple((float(epsilon), profile(float(epsilon))) for epsilon in epsilons))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """Return |p - p'| divided by the difference that f allows at the smallest of p, p', 1 - p and 1 - p'."""
+        """Return the smallest advantage that allows both probabilities.
+
+        It is |p - p_prime|, divided by the difference that f allows at the smallest of p, p_prime, 1 - p and 1 -
+        p_prime.
+        """
         p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         rare = np.minimum(np.minimum(p, q), np.minimum(1.0 - p, 1.0 - q))
         apart = np.abs(p - q)
@@ -405,7 +426,10 @@ class TradeOff(Claim):
             return np.where(apart == 0.0, 0.0, apart / self._allowed(rare))
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """Return the least advantage on the line p = e^epsilon p' + delta; it is at a kink or where p + p' = 1."""
+        """Return the smallest advantage with which some event has p = e^epsilon p' + delta.
+
+        The minimum is at a kink of the curve f, where two tangents meet, or where p + p' = 1.
+        """
         epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
         middle = (1.0 - delta) * np.exp(-np.logaddexp(0.0, epsilon))
         rare = np.minimum(self._kinks, middle[..., None])  # all are positive; a kink at 0 is only a limit
@@ -415,7 +439,10 @@ class TradeOff(Claim):
         return np.where(delta <= 0.0, 0.0, np.where(delta >= 1.0, np.inf, least))
 
     def profile(self, epsilon: float) -> float:
-        """Return the largest p - e^epsilon p' on the curve; it is at a kink or in the middle, where p + p' = 1."""
+        """Return the privacy profile at ``epsilon``: the largest value of p - e^epsilon p' on the curve.
+
+        The maximum is at a kink of the curve, where two tangents meet, or where p + p' = 1.
+        """
         grown = _rise(finite_at_least(epsilon, 0.0, "epsilon"))
         rises, deltas = self._lines
         middle = np.max((1.0 - self.advantage * deltas) / (2.0 + self.advantage * rises))
@@ -423,20 +450,30 @@ class TradeOff(Claim):
         return float(np.clip(np.max(self.advantage * self._allowed(rare) - grown * rare), 0.0, 1.0))
 
     def _allowed(self, rare: Floats) -> Floats:
-        """Return the largest p - p' that f allows at p' = rare: the minimum of all lines of f."""
+        """Return the largest difference p - p' that the curve f allows at p' = ``rare``.
+
+        It is the minimum of the differences that the tangents of f allow.
+        """
         rises, deltas = self._lines
         return np.asarray(np.min(deltas + rises * np.asarray(rare)[..., None], axis=-1))
 
     @cached_property
     def _lines(self) -> tuple[Floats, Floats]:
-        """The values e^epsilon - 1 and delta of the points on the lower convex hull, which imply all others."""
+        """The tangents of f that are not implied by others, as an array of slopes e^epsilon - 1 and an array of deltas.
+
+        A tangent allows the difference p - p' = delta + (e^epsilon - 1) p'. The tangents are the points on the lower
+        convex hull of these pairs of numbers.
+        """
         rises, deltas = lower_hull((_rise(epsilon), delta) for epsilon, delta in self.points).T
         falling = int(np.argmin(deltas)) + 1
         return rises[:falling], deltas[:falling]
 
     @cached_property
     def _kinks(self) -> Floats:
-        """The values p' where two lines meet, with 0 and 1. The ratio of p - p' to the allowed one is extreme there."""
+        """The values of p' at which two tangents of f meet, with 0 and 1 added.
+
+        The ratio of p - p' to the allowed difference has its extreme values there.
+        """
         rises, deltas = self._lines
         return np.concatenate([[0.0], -np.diff(deltas) / np.diff(rises), [1.0]])
 
@@ -448,7 +485,7 @@ class TradeOff(Claim):
 def _rise(epsilon: float) -> float:
     """Return e^epsilon - 1, with epsilon limited to 709 because larger values overflow.
 
-    The limit changes nothing that floats can represent: no float p' distinguishes larger values.
+    The limit has no effect on the results, because no float p' is small enough to distinguish larger values.
     """
     return math.expm1(min(epsilon, 709.0))
 
@@ -481,7 +518,7 @@ CLAIMS: dict[tuple[str, ...], type[Claim]] = {
 
 
 def claim_from_numbers(numbers: Mapping[str, float]) -> Claim | None:
-    """Return the claim that numbers with these names make; None if no claim has these numbers.
+    """Return the claim that a user states by numbers with these names; None if no kind of claim has these numbers.
 
     >>> claim_from_numbers({"epsilon": 1.0, "delta": 1e-6})
     ApproxDP(epsilon=1.0, delta=1e-06)
@@ -499,11 +536,11 @@ def claim_given(
     delta: float | None = 0.0,
     **others: float | None,
 ) -> Claim | None:
-    """Return ``claim``, or the claim that the numbers make; None if neither is given.
+    """Return ``claim``, or the claim that the numbers state, such as epsilon and delta; None if neither is given.
 
     ``others`` are ``order``, ``rho`` and ``mu``, which only the command line gives as numbers.
 
-    Raises `AuditError` if both are given, or if the numbers make no claim.
+    Raises `AuditError` if both a claim and numbers are given, or if the numbers state no claim.
 
     >>> claim_given(None, 1.0, 1e-6)
     ApproxDP(epsilon=1.0, delta=1e-06)
@@ -528,9 +565,9 @@ def claim_given(
 
 
 def _not_one(number: float) -> str:
-    """Return a number with six digits, or with all digits if six digits would round it to 1.
+    """Return a number as text with six digits, or with all digits if six digits would round it to 1.
 
-    Neither a delta nor an order may be 1.
+    It is used for a delta and for an order, because neither of them may be 1.
     """
     return text if (text := f"{number:.6g}") != "1" else repr(number)
 
@@ -540,9 +577,9 @@ def _two_sided_renyi(order: Floats, p: Floats, q: Floats) -> Floats:
 
 
 def _renyi_greatest(order: Floats, divergence: Floats, q: Floats) -> Floats:
-    """Return the largest p for which both Renyi divergences of Bernoulli(p) and Bernoulli(q) are allowed.
+    """Return the largest p such that Bernoulli(p) and Bernoulli(q) have at most the given Renyi divergence.
 
-    A divergence is allowed up to ``divergence``. The result is rounded up, and arguments are broadcast. The
+    The bound ``divergence`` holds in both directions. The result is rounded up, and arguments are broadcast. The
     exponentials of the divergences are convex in p. Newton's method starts above the root, where one of the two terms
     alone equals the allowed sum, and stays above the root.
     """
@@ -567,7 +604,8 @@ def _renyi_greatest(order: Floats, divergence: Floats, q: Floats) -> Floats:
 def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
     """Return the supremum of divergence(a) / a over the orders a > 1, or a slightly smaller value.
 
-    The function ``divergence`` is evaluated on a grid of orders, its last axis, which is refined around the maximum.
+    The function ``divergence`` is evaluated on a grid of orders, which is the last axis of its result. The grid is
+    refined around the maximum.
     """
     logs = np.linspace(math.log(1e-4), math.log(1e6), 36)
     values = divergence(1.0 + np.exp(logs)) / (1.0 + np.exp(logs))
@@ -588,7 +626,7 @@ def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
 
 
 def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-    """Return ``least(epsilon, delta)`` elementwise, with 0 for a delta below `RAREST` and infinity for a delta of 1.
+    """Return ``least(epsilon, delta)`` for each point, but 0 if delta is below `RAREST`, and infinity if delta is 1.
 
     ``least`` receives columns, shape (n, 1), because its last axis is for orders.
     """
@@ -601,19 +639,19 @@ def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, del
 
 
 def _least_on_line(order: Floats, epsilon: Floats, delta: Floats) -> Floats:
-    """Return the minimum of D_order(p || p') in both directions on the line p = e^epsilon p' + delta, 0 < delta < 1.
+    """Return the smallest Renyi divergence of two Bernoulli laws whose probabilities have p = e^epsilon p' + delta.
 
-    Arguments are broadcast. With p / p' = e^epsilon (1 + h) the minimum is at the zero of the function ``slope`` of
-    log h, or at p + p' = 1.
+    The divergence is D_order in the direction in which it is larger, and 0 < delta < 1. Arguments are broadcast. With p
+    / p' = e^epsilon (1 + h), the minimum is at the root of the function ``slope`` of log h, or at p + p' = 1.
     Derivation: docs/explanation/theory.md#tangents-of-a-privacy-profile.
     """
     order, epsilon, delta = np.broadcast_arrays(order, epsilon, delta)
     s, inverse, below_one = order - 1.0, np.exp(-epsilon), -np.expm1(-epsilon)
 
     def losses(log_rise: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return h, both losses, and 1 - e^-epsilon (1 - p) / (1 - p').
+        """Return h, the privacy losses of the event and of its complement, and 1 - e^-epsilon (1 - p) / (1 - p').
 
-        ``log_rise`` is the logarithm of h in multiples of the h at which p + p' = 1.
+        ``log_rise`` is the logarithm of h, in multiples of the h at which p + p' = 1.
         """
         total = (1.0 + inverse) * np.exp(log_rise) / (1.0 - delta)
         h, rest = delta * total, total - inverse

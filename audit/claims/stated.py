@@ -19,7 +19,10 @@ STATED_FORMS = (
 
 
 def main() -> None:
-    """Print the numbers of the claim, or an error, for each of the PARAMETERS."""
+    """Call the user's function with each set of parameters on the command line, and print what it states as JSON.
+
+    One line is printed for each set of parameters: the numbers of the claim by name, or an error.
+    """
     file, name, parameters = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # text that a library prints must not become part of the answer
@@ -53,7 +56,11 @@ def read_statement(stated: Any) -> dict[str, Any]:
 
 
 def read_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
-    """Return the numbers of an OpenDP measurement: ``measurement.map(d_in)``, interpreted by the output measure."""
+    """Return the numbers of the claim that an OpenDP measurement states, by name.
+
+    They are the result of ``measurement.map(d_in)``; the output measure of the measurement says what they mean.
+    ``delta`` is needed if this result is a curve of (epsilon, delta).
+    """
     measure, loss = str(measurement.output_measure), measurement.map(d_in)
     if "Approximate" in measure:
         loss, added = loss
@@ -71,7 +78,10 @@ def read_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> 
 
 
 def read_old_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
-    """Return the least epsilon that ``measurement.check`` accepts; OpenDP up to 0.4 has no ``map``."""
+    """Return the numbers of the claim that a measurement of OpenDP up to 0.4 states, by name.
+
+    These versions have no ``map``, so the smallest epsilon that ``measurement.check`` accepts is searched for.
+    """
     if hasattr(measurement, "map"):
         raise ValueError("OpenDP 0.5 and 0.6 do not say whether map() gives epsilon or rho; return it by its name.")
     both = "," in str(measurement.output_distance_type)  # epsilon and delta

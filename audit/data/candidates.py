@@ -64,10 +64,11 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
 
 
 def boundary(low: float, high: float, size: int, adjacency: Relation | None = None) -> list[DatasetPair]:
-    """Return pairs of datasets with numbers at the ends of a range, where sensitivity is usually largest.
+    """Return pairs of datasets of numbers at the ends of a range, where sensitivity is usually largest.
 
-    The dataset x has ``size`` records, which are ``low`` or ``high``. In x' one record is added, or replaced if the
-    relation is `Substitution`. Raises `AuditError` if the range is empty or the relation is another one.
+    The dataset x has ``size`` records, which are ``low`` or ``high``. In x', one record is added, or one is replaced if
+    the relation is `Substitution`. Raises `AuditError` if the range is empty, or if the relation is neither `AddRemove`
+    nor `Substitution`.
 
     >>> len(boundary(0, 10, 3)), boundary(0, 10, 3)[0].x_prime
     (8, (0, 0, 0, 0))
@@ -160,9 +161,10 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
 
 
 def common_relation(pairs: Sequence[DatasetPair]) -> Adjacency | None:
-    """Return `AddRemove` if all pairs are neighbours under it, otherwise None.
+    """Return `AddRemove` if all pairs are neighbours under this relation, otherwise None.
 
-    Other relations cannot be inferred from pairs: pairs that substitute one record may mean `MaxChange`.
+    Other relations cannot be inferred from pairs. For example, pairs that differ by the substitution of one record are
+    also neighbours under `MaxChange`.
     """
     with contextlib.suppress(Exception):  # datasets may have any type
         return AddRemove() if all(AddRemove().holds(pair.x, pair.x_prime) for pair in pairs) else None
@@ -170,7 +172,11 @@ def common_relation(pairs: Sequence[DatasetPair]) -> Adjacency | None:
 
 
 def _boundary_cases(pairs: Sequence[DatasetPair], adjacency: Adjacency) -> list[DatasetPair]:
-    """Return boundary cases of the smallest and largest records in the pairs; none if records have no order."""
+    """Return pairs of datasets that consist of the smallest and the largest record in the given pairs.
+
+    The sensitivity is usually largest for such datasets. The list is empty if the records have no order, or if the
+    datasets are not lists, tuples or arrays of one type.
+    """
     datasets = [dataset for pair in pairs for dataset in (pair.x, pair.x_prime)]
     kind = type(datasets[0])
     if not all(type(dataset) is kind for dataset in datasets) or not issubclass(kind, (list, tuple, np.ndarray)):

@@ -80,7 +80,7 @@ def _as_text(column: ColumnArray) -> ColumnArray:
 
 
 def _read_csv(file: Path, layout: str) -> Columns:
-    """Return the columns of a CSV file as text. The first line contains their names."""
+    """Return the columns of a CSV file as text; the first line of the file contains their names."""
     with file.open(encoding="utf-8-sig", newline="") as stream:
         rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if row]
     head, *rows = rows or [[]]
@@ -103,9 +103,9 @@ def _read_parquet(file: Path) -> Columns:
 
 @contextlib.contextmanager
 def _silenced() -> Iterator[None]:
-    """Discard what native code writes to standard error.
+    """Return a context manager that discards everything that native code writes to standard error.
 
-    Polars prints an internal error in addition to raising it.
+    It is needed because polars prints an internal error in addition to raising it.
     """
     sys.stderr.flush()
     kept = os.dup(2)
@@ -132,7 +132,7 @@ def _read_npz(file: Path) -> Columns:
 
 
 def _read_npy(file: Path, name_matrix: NameMatrix) -> Columns:
-    """Return the columns of an .npy file, which ``name_matrix`` names if the file does not."""
+    """Return the columns of an .npy file by name; ``name_matrix`` names them if the array of the file has no names."""
     with file.open("rb") as stream:
         if stream.read(6) != b"\x93NUMPY":
             raise AuditError(f"{file} is not a numpy .npy file.")

@@ -64,9 +64,9 @@ class Dataset:
         return self.shared if self.constant else pickle.loads(self._bytes)
 
     def intact(self, used: Any) -> bool:
-        """Return whether a run has left the dataset unchanged, given the object that the run used.
+        """Return whether a run has left its dataset unchanged; ``used`` is the object that the run received.
 
-        If the run has changed it, ``changes`` becomes true.
+        If the run has changed it, the attribute ``changes`` becomes true.
         """
         if self.constant:
             return True
@@ -90,7 +90,7 @@ class Dataset:
 def copy_pair(pair: DatasetPair) -> DatasetPair:
     """Return the pair with copies of both datasets, so that code that changes them does not affect other runs.
 
-    Constant datasets need no copy.
+    Datasets that cannot change are not copied.
     """
     if is_constant(pair.x) and is_constant(pair.x_prime):
         return pair
@@ -98,7 +98,7 @@ def copy_pair(pair: DatasetPair) -> DatasetPair:
 
 
 def are_equal_datasets(x: Any, x_prime: Any) -> bool:
-    """Return whether two datasets have equal values, as far as ``==`` or a comparison of their bytes can show."""
+    """Return whether two datasets are shown to be equal, by ``==`` or by a comparison of their bytes."""
     if x is x_prime:
         return True
     with contextlib.suppress(Exception):  # some datasets cannot be compared, or only element by element
@@ -124,9 +124,9 @@ def is_constant(value: Any) -> bool:
 
 
 def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
-    """Raise `AuditError` if a dataset, or a part of a container, can only be read once.
+    """Raise `AuditError` if a dataset can be read only once, or contains an object that can be read only once.
 
-    ``inside`` is the verb of the message for a part of a container.
+    ``inside`` is the verb of the message: 'holds' for an object in a container, and otherwise 'is'.
     """
     stream = isinstance(dataset, io.IOBase) or hasattr(dataset, "fileno")
     if isinstance(dataset, Iterator) or stream or hasattr(dataset, "fetchone") or hasattr(dataset, "cursor"):
@@ -139,7 +139,10 @@ def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
 
 
 def _to_bytes(value: Any) -> bytes:
-    """Return the bytes of a value, for comparisons: by pickle in a microsecond, or else by cloudpickle in ten."""
+    """Return the bytes of a value, by which values are compared.
+
+    The bytes are made by pickle, which takes a microsecond, or, if pickle fails, by cloudpickle, which takes ten.
+    """
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception:  # pickle fails for a lambda, and methods of the value may raise anything

@@ -36,9 +36,9 @@ RELATION_NOTE = "neighbours under "
 
 @dataclass(frozen=True)
 class DatasetPair:
-    """Two datasets, of any type that the mechanism accepts, with a name.
+    """Two datasets x and x', of any type that the mechanism accepts, with a name.
 
-    Without a name, the text of the pair is a short text of both datasets.
+    If the pair has no name, its text is a short text of both datasets.
 
     >>> print(DatasetPair((0, 1), (0, 1, 1)))
     (0, 1) against (0, 1, 1)
@@ -101,7 +101,7 @@ class Adjacency(ABC):
 
 @dataclass(frozen=True)
 class AddRemove(Adjacency):
-    """The relation of two datasets if removing a single record from one gives the other (unbounded DP).
+    """The relation of two datasets of which one is the other without a single record (unbounded DP).
 
     >>> AddRemove().holds([1, 2, 2], [2, 1]), AddRemove().holds({"ann": 2}, {"ann": 9, "bob": 4})
     (True, False)
@@ -166,7 +166,9 @@ def leave_one_out(dataset: Any) -> Iterator[DatasetPair]:
 
 
 def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[DatasetPair]:
-    """Yield a pair for every distinct record of the dataset and every different record in ``records`` that replaces it.
+    """Yield pairs of the dataset and a dataset in which one of its records is replaced by another record.
+
+    There is a pair for every distinct record of the dataset and every different record in ``records``.
 
     >>> [pair.x_prime for pair in replace_one((0, 1), (0, 1))]
     [(1, 1), (0, 0)]
@@ -186,10 +188,10 @@ MAX_COUNTED_RECORDS = 100_000
 
 
 def describe_distance(pair: DatasetPair, symbol: str) -> str:
-    """Return a note with the number of records by which two datasets differ, and what a claim then allows.
+    """Return a note on the number of records by which two datasets differ, and on the loss that a claim then allows.
 
-    The note is for pairs that no neighbouring relation has checked. It is empty if the datasets differ in one record,
-    or if the number cannot be computed. ``symbol`` is the name of the claim's parameter.
+    The note is for pairs that no neighbouring relation has checked. It is '' if the datasets differ in one record, or
+    if the number cannot be computed. ``symbol`` is the name of the claim's parameter, such as 'epsilon'.
     """
     records = 0
     with contextlib.suppress(Exception):  # datasets may have any type
@@ -213,8 +215,8 @@ Relation: TypeAlias = Adjacency | type[Adjacency]
 def adjacency_of(adjacency: Any) -> Adjacency | None:
     """Return the neighbouring relation for an argument ``adjacency``.
 
-    A class is replaced by its instance. None means that the caller vouches for the pairs. Raises `AuditError` for any
-    other value.
+    A class is replaced by its instance. None means that the caller guarantees that the pairs are neighbours, and is
+    returned. Raises `AuditError` for any other value.
     """
     if isinstance(adjacency, type) and issubclass(adjacency, Adjacency):
         with contextlib.suppress(TypeError):  # the class is abstract or has required arguments
@@ -226,7 +228,7 @@ def adjacency_of(adjacency: Any) -> Adjacency | None:
 
 
 def is_strategy(value: Any) -> bool:
-    """Return whether a value is a strategy of hypothesis, which need not be installed."""
+    """Return whether a value is a strategy of hypothesis; if hypothesis was not imported, it is not."""
     hypothesis = sys.modules.get("hypothesis")
     return hypothesis is not None and isinstance(value, hypothesis.strategies.SearchStrategy)
 

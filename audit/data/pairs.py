@@ -12,7 +12,7 @@ from epsaudit.errors import AuditError, warn_caller
 
 
 def warn_of_strings(pairs: Iterable[DatasetPair]) -> None:
-    """Warn if a dataset is a string, which a function takes for a list of characters."""
+    """Warn if a dataset is a string, because its records are then single characters, which is rarely intended."""
     for pair in pairs:
         if isinstance(pair.x, str) or isinstance(pair.x_prime, str):
             lists = " and ".join(f"[{one!r}]" if isinstance(one, str) else repr(one) for one in (pair.x, pair.x_prime))
@@ -24,10 +24,10 @@ def warn_of_strings(pairs: Iterable[DatasetPair]) -> None:
 
 
 def list_pairs(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
-    """Return a list of the pairs that a user gave in any of the forms of `Pairs`.
+    """Return the argument ``pairs`` of an audit, in any of the forms of `Pairs`, as a list of pairs.
 
-    Strategies of hypothesis are replaced by drawn pairs. Raises `AuditError` if the value has another form, or if the
-    relation of drawn pairs is unknown.
+    A strategy of hypothesis is replaced by pairs that are drawn from it. Raises `AuditError` if the value has another
+    form, or if the relation of drawn pairs is unknown.
     """
     if isinstance(pairs, DatasetPair):
         return [pairs]

@@ -45,7 +45,7 @@ def describe_frame(frame: Any) -> str:
 
 
 def distinct_records(dataset: Any) -> tuple[tuple[Any, ...], list[int]]:
-    """Return all records of a dataset, and the first position of every distinct record."""
+    """Return all records of a dataset, and the position at which each distinct record occurs first."""
     try:
         records = tuple(list_records(dataset))
     except TypeError as error:
@@ -57,7 +57,7 @@ def distinct_records(dataset: Any) -> tuple[tuple[Any, ...], list[int]]:
 
 
 def count_differences(x: Any, x_prime: Any) -> tuple[int, int]:
-    """Return how many records are only in x and how many are only in x'."""
+    """Return the number of records that are only in x, and the number of records that are only in x'."""
     if is_frame(x) and is_frame(x_prime) and list(x.columns) != list(x_prime.columns):
         raise ValueError(f"their columns are {list(x.columns)} and {list(x_prime.columns)}")
     ours, theirs = (Counter(map(comparison_value, list_records(dataset))) for dataset in (x, x_prime))
@@ -81,7 +81,7 @@ def comparison_value(record: Any) -> Hashable:
 
 
 def list_records(dataset: Any) -> Iterable[Any]:
-    """Return the records of a dataset of any type."""
+    """Return the records of a dataset: items of a sequence, rows of an array or frame, or entries of a mapping."""
     if is_frame(dataset):
         pandas = hasattr(dataset, "itertuples")
         return map(tuple, dataset.itertuples(index=False, name=None) if pandas else dataset.iter_rows())
