@@ -22,7 +22,8 @@ NON_FINITE = ("inf", "-inf", "nan")
 def to_json(value: Any) -> Any:
     """Return the JSON value of a dataclass, a container, a number of Python or numpy, or an object with ``to_dict``.
 
-    Fields of a dataclass that are '' are left out. Tuples become lists, and floats that are not finite become texts.
+    Fields of a dataclass that contain '' are left out. Tuples become lists, and floats that are not finite become
+    texts.
     """
     if isinstance(value, dict):
         return {key: to_json(part) for key, part in value.items()}
@@ -37,7 +38,7 @@ def to_json(value: Any) -> Any:
 
 
 def fields_to_json(thing: Any, names: list[str] | tuple[str, ...]) -> dict[str, Any]:
-    """Return a JSON object with the named attributes of an object."""
+    """Return a JSON object with the attributes of an object that have the given names."""
     found = {name: (getattr(thing, name), to_json(getattr(thing, name))) for name in names}
     return {
         name: {"text": str(one), **said} if name in FIELDS_WITH_TEXT else said for name, (one, said) in found.items()
@@ -45,9 +46,9 @@ def fields_to_json(thing: Any, names: list[str] | tuple[str, ...]) -> dict[str, 
 
 
 def from_json(hint: Any, data: Any) -> Any:
-    """Return the value of the type hint's type that a JSON value represents.
+    """Return the object that a JSON value represents; the type hint says of which type it is.
 
-    A JSON value that does not fit the type hint is returned unchanged, so that the class that receives it refuses it.
+    A JSON value that does not fit the type hint is returned unchanged. The class that receives it must refuse it.
     """
     inside = get_args(hint)
     if hasattr(hint, "from_dict"):
@@ -64,7 +65,10 @@ def from_json(hint: Any, data: Any) -> Any:
 
 
 def fields_from_json(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments for a dataclass from a JSON object. Values of unknown fields are returned unchanged."""
+    """Return the arguments for the dataclass ``kind`` from a JSON object with its fields.
+
+    Each value is converted by the type hint of its field. Values of unknown fields are returned unchanged.
+    """
     hints = _hints(kind)
     return {name: from_json(hints.get(name), value) for name, value in data.items()}
 
@@ -73,7 +77,7 @@ _hints = functools.cache(get_type_hints)
 
 
 class Tagged:
-    """Base class for families of frozen dataclasses in one module that JSON distinguishes by their class names."""
+    """Base class for a family of frozen dataclasses in one module, which JSON objects name by their class names."""
 
     _what: ClassVar[str]
     """What the error message calls a JSON object that belongs to no class of the family, such as 'not a claim'."""
@@ -85,7 +89,10 @@ class Tagged:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the object that `to_dict` wrote, with or without its text; raise `AuditError` for other JSON."""
+        """Return the object from the JSON object that `to_dict` returned.
+
+        The JSON object may also contain the text of the object, which is ignored. Raises `AuditError` for other JSON.
+        """
         kinds = {kind.__name__: kind for kind in cls._kinds()}
         try:
             fields = {name: value for name, value in data.items() if name not in ("kind", "text")}
@@ -102,11 +109,10 @@ class Tagged:
 
 
 def strict_json(text: str) -> Any:
-    """Return the value of a JSON text.
+    """Return the value of a JSON text, and refuse a text that has no clear meaning.
 
     Raises `ValueError` if the text is not JSON, if it contains NaN or Infinity, which Python reads although they are
-    not JSON, or if a field of an object occurs twice. JSON readers differ in which of two values they use, so such a
-    text has no clear meaning.
+    not JSON, or if a field of an object occurs twice. JSON readers differ in which of the two values they use.
 
     >>> strict_json('{"epsilon": 1, "epsilon": 2}')
     Traceback (most recent call last):
@@ -131,7 +137,7 @@ def _unique_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_schema(data: Any, name: str, where: str = "") -> None:
-    """Raise `AuditError` if ``data`` does not conform to the schema with this name.
+    """Raise `AuditError` if ``data`` does not conform to the JSON Schema with this name.
 
     The message starts with ``where`` and names the field that is wrong.
 
@@ -155,7 +161,10 @@ def check_schema(data: Any, name: str, where: str = "") -> None:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Return a JSON Schema of the package: the schema of a kind of file, or a definition of the schema ``results``."""
+    """Return a JSON Schema of the package by its name.
+
+    The name is that of a schema file, such as 'results', or of a definition in the schema 'results', such as 'claim'.
+    """
     text = files("epsaudit.results").joinpath("schemas", f"{name}.json")
     if text.is_file():
         return dict(json.loads(text.read_text(encoding="utf-8")))

@@ -54,7 +54,7 @@ class AuditError(ValueError):
 
 
 class PowerWarning(UserWarning):
-    """A warning that a passed privacy test would also have passed for a mechanism that leaks twice its claim."""
+    """A warning that a passed privacy test is weak: it would also pass if the mechanism leaked twice its claim."""
 
 
 class MissingExtraError(AuditError):
@@ -62,11 +62,11 @@ class MissingExtraError(AuditError):
 
 
 class LeftOut(UserWarning):
-    """A warning that something is left out because a library is not installed."""
+    """A warning that a part of the work is left out because a library is not installed."""
 
 
 class Unusable(LeftOut):
-    """A warning that something is left out because a package registered an object that cannot be used."""
+    """A warning that an object which another package has registered is left out because it cannot be used."""
 
 
 def with_article(noun: str) -> str:
@@ -85,27 +85,36 @@ class OwnCodeError(AuditError):
 
 
 def finite_at_least(value: float, least: float, what: str) -> float:
-    """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
+    """Return ``value`` as a float; raise `AuditError` if it is not finite or is below ``least``.
+
+    ``what`` is the name of the value in the message.
+    """
     return _checked_number(
         value, what, "a finite number" + (f" of at least {least:g}" if least > -math.inf else ""), least
     )
 
 
 def seconds_of(seconds: float, what: str = "seconds") -> float:
-    """Return a number of seconds as a float, or raise `AuditError` naming ``what`` if it is not positive and finite."""
+    """Return a number of seconds as a float; raise `AuditError` if it is not positive and finite.
+
+    ``what`` is the name of the value in the message.
+    """
     return _checked_number(seconds, what, "above 0, and finite", 0.0, open_below=True)
 
 
 def fraction(value: float, what: str, *, open_below: bool = False) -> float:
-    """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not in [0, 1).
+    """Return ``value`` as a float; raise `AuditError` if it is not in [0, 1).
 
-    With ``open_below`` the value must be in (0, 1).
+    If ``open_below`` is true, it must be in (0, 1). ``what`` is the name of the value in the message.
     """
     return _checked_number(value, what, "strictly between 0 and 1" if open_below else "in [0, 1)", 0.0, 1.0, open_below)
 
 
 def delta_of(value: float, what: str = "delta") -> float:
-    """Return a delta as a float, or raise `AuditError` naming ``what`` if it is not in [0, 1)."""
+    """Return a delta as a float; raise `AuditError` if it is not in [0, 1).
+
+    ``what`` is the name of the value in the message.
+    """
     hint = ""
     with suppress(TypeError, ValueError):
         hint = " Every mechanism is (epsilon, 1)-DP; delta is a small probability, as 1e-6." * (float(value) >= 1.0)
@@ -113,9 +122,10 @@ def delta_of(value: float, what: str = "delta") -> float:
 
 
 def confidence_of(value: float, what: str = "confidence") -> float:
-    """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not in [0.5, 1).
+    """Return a confidence as a float; raise `AuditError` if it is not in [0.5, 1).
 
-    A bound with a confidence below 0.5 would be more likely wrong than right.
+    A bound with a confidence below 0.5 would be more likely wrong than right. ``what`` is the name of the value in the
+    message.
     """
     hint = ""
     with suppress(TypeError, ValueError):
@@ -142,7 +152,10 @@ def _checked_number(
 
 
 def whole_at_least(value: int, least: int, what: str) -> int:
-    """Return ``value`` as an int, or raise `AuditError` naming ``what`` unless it is a whole number >= ``least``."""
+    """Return ``value`` as an int; raise `AuditError` if it is not a whole number or is below ``least``.
+
+    ``what`` is the name of the value in the message.
+    """
     with suppress(TypeError, ValueError, OverflowError):
         if not isinstance(value, bool) and int(value) == value and value >= least:
             return int(value)
@@ -150,7 +163,7 @@ def whole_at_least(value: int, least: int, what: str) -> int:
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:
-    """Return the question whether the user meant a similar known name, or '' if no name is similar.
+    """Return the question whether the user meant a known name that is similar, or '' if no known name is similar.
 
     The question starts with a space, because it follows another sentence.
 
@@ -173,7 +186,7 @@ errors, and warnings."""
 
 
 def cause_of(said: str) -> str:
-    r"""Return the line of a failed program's standard error that says why it failed; '' if there is no line.
+    r"""Return the line that says why a program failed, from what it wrote to standard error; '' if there is no line.
 
     It is the first line that names an error, because the stack and further errors follow it. If no line names an error,
     it is the last line. A line that ends with a colon is joined with the next line, where R and Rust write the message.
@@ -191,12 +204,12 @@ QUOTED = 60
 
 
 def clipped(text: str, most: int) -> str:
-    """Return a text unchanged, or shortened to its first characters and ' ...' if it is longer than ``most``."""
+    """Return a text with at most ``most`` characters: a longer text is cut and ends with ' ...'."""
     return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
 def own_lines(error: BaseException | None) -> str:
-    """Return the traceback of an exception, or of its cause, with only the lines of the user's code.
+    """Return the traceback of an exception, or of its cause, as text with only the lines of the user's code.
 
     Return '' if the traceback contains no line of the user's code.
     """
@@ -209,9 +222,9 @@ def own_lines(error: BaseException | None) -> str:
 
 
 def without_internals(error: AuditError) -> AuditError:
-    """Return the error without the lines of epsaudit in its traceback.
+    """Return an error without its traceback, so that the user does not see the lines of epsaudit.
 
-    The cause of the error is kept only if lines of the user's code are in its traceback; other lines are removed.
+    The cause of the error is kept if lines of the user's code are in its traceback, and then only with these lines.
     """
     cause, error.__cause__ = error.__cause__, None
     own = None if cause is None else _own_traceback(cause)
@@ -285,7 +298,7 @@ def is_own(module: object) -> bool:
 def needs(extra: str) -> Iterator[None]:
     """Return a context manager that turns a failed import inside it into a `MissingExtraError`.
 
-    The error says which extra to install.
+    The message says which extra, a set of optional libraries, the user can install.
     """
     try:
         yield
@@ -297,9 +310,9 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def refuse_without(extra: str) -> None:
-    """Raise `MissingExtraError` if a library of an extra is missing, before any work starts.
+    """Raise `MissingExtraError` if a library of an extra, a set of optional libraries, is not installed.
 
-    The extra 'studies' includes the libraries of two other extras.
+    It is called before any work starts. The extra 'studies' includes the libraries of two other extras.
     """
     included = {extra, "tools", *(["report", "accounting"] if extra == "studies" else [])}
     if missing := [name for name, its in EXTRAS.items() if its in included and find_spec(name) is None]:
@@ -307,7 +320,10 @@ def refuse_without(extra: str) -> None:
 
 
 def install_hint(extra: str) -> str:
-    """Return the pip command that installs an extra from the same source as the installed epsaudit."""
+    """Return the pip command by which the user can install an extra, a set of optional libraries.
+
+    The command names the source from which epsaudit itself was installed.
+    """
     import json  # imported here because only an error needs these modules
     import shlex
     from importlib.metadata import PackageNotFoundError, distribution
@@ -329,7 +345,7 @@ def install_hint(extra: str) -> str:
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Give a warning that names the line outside of epsaudit that called it."""
+    """Give a warning that names the line of the caller: the innermost line outside of epsaudit."""
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "epsaudit":
@@ -338,5 +354,8 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def left_out(what: str, why: object, category: type[LeftOut] = LeftOut) -> None:
-    """Warn that something is left out, and why. The command line prints the warning as a sentence."""
+    """Warn that a part of the work is left out, and why.
+
+    ``what`` names the part, and ``why`` is the reason. The command line prints the warning as a sentence.
+    """
     warnings.warn(f"{what} left out: {why}", category, stacklevel=3)

@@ -26,7 +26,7 @@ EXTENSIONS = {
 
 @functools.cache
 def find_extension(name: str) -> Any:
-    """Return the extension with this name, or None if it is not installed.
+    """Return the function or class that an installed package registers under this extension name, or None.
 
     >>> find_extension("exact_parameter") is not None
     True
@@ -38,7 +38,10 @@ def find_extension(name: str) -> Any:
 
 
 def extension(name: str) -> Any:
-    """Return the extension with this name; raise `AuditError` if it is not installed."""
+    """Return the function or class that an installed package registers under this extension name.
+
+    Raises `AuditError` if no package registers this name.
+    """
     found = find_extension(name)
     if found is None:
         raise AuditError(f"This needs {EXTENSIONS[name]}, which is not installed: install epsaudit as a whole.")

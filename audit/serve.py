@@ -50,7 +50,10 @@ MAX_DECIMAL_BITS = 4096
 
 
 def main() -> None:
-    """Read the command line, and answer requests on standard input and output until the input ends."""
+    """Import the function that the command line names, and answer requests for its outputs.
+
+    Requests are read from standard input, until it ends, and answers are written to standard output.
+    """
     given = parse_arguments()
     requests, answers = os.fdopen(os.dup(0), "r", encoding="utf-8"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
@@ -79,7 +82,10 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Return the arguments of the command line. Also limit the libraries that are imported later to one core."""
+    """Return the arguments of the command line, and limit numerical libraries to one core.
+
+    The limit applies to libraries that are imported later.
+    """
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")  # an audit runs a server on every core
     words = argparse.ArgumentParser(description=str(__doc__))
@@ -97,13 +103,16 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the question whether a similar known name is meant, or '' if no name is similar."""
+    """Return the question whether the user meant a known name that is similar, or '' if no known name is similar."""
     close = difflib.get_close_matches(name, list(known))
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def import_function(name: str) -> Any:
-    """Import ``module:function`` or the function of ``FILE.py:function``; end with a message if that fails."""
+    """Return the function that ``module:function`` or ``FILE.py:function`` names.
+
+    If there is no such function, the program ends with a message.
+    """
     module_name, _, path = name.rpartition(":")
     if not module_name or not path:
         sys.exit(f"{name!r} names no function; give module:function, or FILE.py:function.")
@@ -137,11 +146,11 @@ def import_function(name: str) -> Any:
 
 
 class Server:
-    """A server of one function of a dataset, which returns one output per call.
+    """A server that answers requests for outputs of one function of a dataset.
 
-    If the function has an attribute ``many``, many outputs are requested at once by ``function.many(dataset, size)``.
-    Parameters for random numbers are filled in. With ``fresh``, the given function takes no dataset: it returns the
-    function to run, and is called again for every run.
+    The function returns one output per call. If it has an attribute ``many``, many outputs are requested at once by
+    ``function.many(dataset, size)``. The server passes random numbers to the parameters that take them. With ``fresh``,
+    the given function takes no dataset: it returns the function to run, and is called again for every run.
     """
 
     def __init__(
@@ -162,7 +171,7 @@ class Server:
                 )
 
     def answer(self, request: dict[str, Any]) -> bytes:
-        """Run the function as often as the request says, and return the outputs as bytes of the protocol."""
+        """Run the function as often as a request says, and return the outputs as the bytes of an answer."""
         size, seeds = request["size"], random.Random(request["seed"])
         # every run gets its own copies, because a run may change its arguments
         arguments = pickle.dumps((self.form(decode_dataset(request["dataset"])), self.parameters), -1)
@@ -198,10 +207,10 @@ class Server:
 
 
 def list_sources(name: str, function: Any) -> dict[str, Any]:
-    """Return the files and the versions of libraries on which the function depends.
+    """Return the files, and the versions of libraries, on which the function depends.
 
-    A checkpoint of this program can only be continued if they have not changed. The files are those of modules outside
-    of installed packages, and of the package that contains the function.
+    An audit can continue from a checkpoint only if they have not changed. The files are those of modules outside of
+    installed packages, and those of the package that contains the function.
     """
     own = {name.partition(":")[0].partition(".")[0], str(getattr(function, "__module__", "")).partition(".")[0]}
     standard = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
@@ -278,7 +287,10 @@ DATASET_FORMS = {
 
 
 def encode_outputs(outputs: Any) -> bytes:
-    """Return outputs as bytes: a block for an array, floats, or vectors of one length; otherwise JSON lines."""
+    """Return many outputs as the bytes of an answer.
+
+    The bytes are a .npy file for an array, for floats, or for vectors of one length, and otherwise lines of JSON.
+    """
     if hasattr(outputs, "detach"):  # a tensor of torch
         outputs = tensor_to_array(outputs)
     dtype: Any = getattr(outputs, "dtype", None)
@@ -289,12 +301,18 @@ def encode_outputs(outputs: Any) -> bytes:
 
 
 def encode_output(output: Any) -> Any:
-    """Return a float unchanged, so that many floats can become a block, and any other output by `encode_value`."""
+    """Return a float unchanged, and any other output as the JSON value that `encode_value` returns.
+
+    Floats are not converted yet, because `encode_answer` writes many floats at once.
+    """
     return float(output) if isinstance(output, float) else encode_value(output)
 
 
 def encode_answer(values: list[Any]) -> bytes:
-    """Return the bytes of values that `encode_output` returned: a block if all are floats, otherwise lines."""
+    """Return the bytes of an answer from values that `encode_output` returned, one for each output.
+
+    The bytes are a .npy file if all values are floats, or vectors of floats of one length, and otherwise lines of JSON.
+    """
     vectors = set(map(type, values)) == {list} and len(set(map(len, values))) == 1
     numbers = list(itertools.chain.from_iterable(values)) if vectors else values
     if set(map(type, numbers)) == {float}:
@@ -305,7 +323,10 @@ def encode_answer(values: list[Any]) -> bytes:
 
 
 def npy_block(kind: str, shape: Any, data: bytes) -> bytes:
-    """Return a line with the length of a .npy file, followed by the .npy file, version 1.0."""
+    """Return the bytes of an array: a line of JSON with the length of a .npy file, and the .npy file, version 1.0.
+
+    ``kind`` is the dtype of the array as a text, and ``data`` are the bytes of its numbers.
+    """
     header = repr({"descr": kind, "fortran_order": False, "shape": tuple(shape)})
     header += " " * (-(len(header) + 11) % 64) + "\n"
     data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
@@ -313,12 +334,15 @@ def npy_block(kind: str, shape: Any, data: bytes) -> bytes:
 
 
 def json_lines(values: Any) -> bytes:
-    """Return the bytes of the JSON values, one value per line."""
+    """Return the bytes of JSON values, with one line per value."""
     return b"".join(json.dumps(value, allow_nan=False).encode() + b"\n" for value in values)
 
 
 def encode_value(value: Any) -> Any:
-    """Return an output as the JSON value that `epsaudit.outputs.json_form.output_from_json` reads."""
+    """Return the JSON value of an output, which `epsaudit.outputs.json_form.output_from_json` reads.
+
+    Raises `TypeError` if the output is of a type that cannot be written.
+    """
     if value is None or isinstance(value, bool) or type(value) is str:
         return value
     if isinstance(value, enum.Enum):
@@ -346,7 +370,11 @@ def encode_value(value: Any) -> Any:
 
 
 def read_stream(stream: Any) -> list[Any]:
-    """Return the items of an iterator; if the iterator raises an exception, the exception is the last item."""
+    """Return the items of an iterator as a list.
+
+    If the iterator raises an exception, a `StreamError` is the last item. Raises `TypeError` if there are too many
+    items.
+    """
     found: list[Any] = []
     try:
         for item in itertools.islice(stream, MAX_STREAM_ITEMS + 1):
@@ -362,7 +390,7 @@ def read_stream(stream: Any) -> list[Any]:
 
 
 class StreamError(NamedTuple):
-    """The exception that an iterator raised, by the name of its type."""
+    """An item that represents the exception that an iterator raised; ``exception`` is the name of its type."""
 
     exception: str
 
@@ -401,7 +429,7 @@ def unwrap(value: Any) -> Any:
 
 
 def series_values(column: Any) -> Any:
-    """Return the values of a series as a list.
+    """Return the values of a series of pandas or polars as a list.
 
     If the series is categorical, and some categories do not occur or are not in ascending order, return a dictionary of
     the categories and the values.
@@ -453,7 +481,7 @@ sequences."""
 
 
 def exception_name(error: BaseException) -> str:
-    """Return the name of an exception's type; for `SystemExit` with the exit status, if that is not 0."""
+    """Return the name of an exception's type; for a `SystemExit` also the exit status, if it is not 0."""
     name, code = type(error).__name__, error.code if isinstance(error, SystemExit) else None
     status = code if isinstance(code, int) else int(code is not None)
     return f"{name}({status})" if status else name
@@ -465,7 +493,7 @@ def encode_parts(values: Any) -> list[Any]:
 
 
 def encode_float(value: Any) -> Any:
-    """Return a finite float unchanged, and an infinite one or NaN as the JSON object {"float": text}."""
+    """Return a finite float unchanged, and an infinite float or NaN as the JSON object {"float": text}."""
     return float(value) if math.isfinite(value) else {"float": repr(float(value))}
 
 
@@ -496,10 +524,10 @@ ENCODERS: list[tuple[Any, Any]] = [
 
 
 def describe_function(function: Any, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return what a script that reproduces a finding needs to know about a function.
+    """Return the properties of a function that a script needs to reproduce a finding about it.
 
-    That is which parameters receive random numbers, the versions of the libraries that its module uses, and the
-    source of the module if the module is not part of an installed package.
+    They are the parameters that receive random numbers, the versions of the libraries that the function's module uses,
+    and the source of the module if it is not part of an installed package.
     """
     from importlib import metadata  # slow to import and rarely needed
 

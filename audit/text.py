@@ -44,12 +44,12 @@ def upper(value: float, digits: int = 4) -> str:
 
 
 def nearest(value: float | None, digits: int = 4) -> str:
-    """Format a value that is no bound, to ``digits`` significant digits, rounded to nearest; '-' for None."""
+    """Format a value that is not a bound: ``digits`` significant digits, rounded to nearest; '-' for None."""
     return "-" if value is None else f"{value:.{digits}g}"
 
 
 def percent(fraction: float) -> str:
-    """Format a confidence as a percentage, rounded down, with enough digits that it is not 100%.
+    """Format a confidence as a percentage, rounded down, with enough digits that it is not shown as 100%.
 
     >>> percent(0.95), percent(1 - 0.05 / 40)
     ('95%', '99.87%')
@@ -60,7 +60,11 @@ def percent(fraction: float) -> str:
 
 
 def count(number: int) -> str:
-    """Format a number of runs, exactly; round numbers of at least ten thousand get a suffix, as in '20k'."""
+    """Format a number of runs without rounding it.
+
+    A multiple of a thousand, a million or a billion gets a suffix if it is at least ten thousand. For example, 20000
+    becomes '20k'.
+    """
     for size, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= 10_000 and number % size == 0:
             return f"{number // size:,}{suffix}"
@@ -78,13 +82,17 @@ def _round_digits(value: float, digits: int, rounding: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace control characters, characters that reorder text, and other invisible ones by their code points."""
+    """Replace every invisible character by its code point, such as '[U+202E]'.
+
+    Invisible characters are control characters, characters that reorder text, and other characters without a glyph.
+    Line breaks and tabs are replaced by spaces.
+    """
     spaces = text.replace("\r\n", " ").translate({9: " ", 10: " ", 13: " "})
     return "".join(f"[U+{ord(c):04X}]" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co") else c for c in spaces)
 
 
 def latex(text: str) -> str:
-    r"""Escape text for LaTeX. Letters that pdflatex cannot print without packages are replaced by their code points."""
+    r"""Escape text for LaTeX, and replace letters that pdflatex cannot print without packages by their code points."""
     found = []
     for c in visible(text):
         known = c.isascii() or (c.isalpha() and ord(c) < 0x180)
@@ -100,7 +108,10 @@ def markdown(text: str) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """Return a value for a CSV file. Text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    """Return a value for a cell of a CSV file.
+
+    If a spreadsheet would run a text as a formula, an apostrophe is put before it.
+    """
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")
@@ -108,9 +119,10 @@ def csv_cell(value: object) -> object:
 
 
 def notebook(sentence: str, lines: Sequence[tuple[str, str]], verdict: str) -> str:
-    """Return a sentence and the labelled lines below it as HTML for notebooks.
+    """Return a sentence, and the labelled lines below it, as HTML for notebooks.
 
-    All text is escaped, so the HTML contains no scripts and loads nothing.
+    All text is escaped, so the HTML contains no scripts and loads nothing. The ``verdict`` determines the colour of the
+    border.
     """
     sentence, *cells = (html.escape(visible(part)) for part in (sentence, *(part for line in lines for part in line)))
     left = 'style="text-align: left"'

@@ -39,10 +39,11 @@ _UNCONVERTED_TYPES = {*_FAST_NUMBER_TYPES, np.ndarray}
 
 
 def freeze_output(value: Any) -> Any:
-    """Return a value for `pack_frozen` that later changes of the output do not affect.
+    """Return a copy of an output that later changes of the output do not affect, as `pack_frozen` takes it.
 
-    Numbers, strings and copies of numeric arrays are returned as they are, because many of them can be converted faster
-    together. Anything else is returned in normal form.
+    Numbers, strings and copies of numeric arrays are returned without conversion, because converting many of them
+    together is faster. Any other output is returned in normal form, which is a plain value that compares the same way
+    whatever type the mechanism returned.
     """
     kind = type(value)
     if kind in _IMMUTABLE_TYPES:
@@ -51,9 +52,11 @@ def freeze_output(value: Any) -> Any:
 
 
 def pack(values: Sequence[Any]) -> Outputs:
-    """Return one array of the normal forms of the outputs of single runs.
+    """Return one array with the outputs of many single runs, each converted to its normal form.
 
-    It is a float64 array if all outputs are numbers, or sequences of the same number of numbers.
+    The normal form is a plain value that compares the same way whatever type the mechanism returned. The result is a
+    float64 array if all outputs are numbers, or sequences of the same number of numbers. Otherwise it is an object
+    array.
 
     >>> pack([1.5, 2, True]), pack([(1, 2), [3, 4]]).tolist(), pack(["no", None, 1])
     (array([1.5, 2. , 1. ]), [[1.0, 2.0], [3.0, 4.0]], array(['no', None, 1.0], dtype=object))
@@ -62,7 +65,7 @@ def pack(values: Sequence[Any]) -> Outputs:
 
 
 def pack_frozen(values: Sequence[Any]) -> Outputs:
-    """Return one array of normal forms, as `pack` does, from values that `freeze_output` returned."""
+    """Return one array of outputs in normal form, as `pack` does, from values that `freeze_output` returned."""
     kinds = set(map(type, values))
     if kinds and kinds <= _FAST_NUMBER_TYPES:
         with contextlib.suppress(OverflowError):  # a whole number may be larger than all floats
@@ -77,8 +80,8 @@ def pack_frozen(values: Sequence[Any]) -> Outputs:
 def pack_normal(values: list[Any]) -> Outputs:
     """Return one array of outputs that are in normal form already.
 
-    It is a float64 array if all outputs are floats, or tuples of floats of one length, or `Array` objects of floats of
-    one shape.
+    The result is a float64 array if all outputs are floats, or tuples of floats of one length, or `Array` objects of
+    floats of one shape. Otherwise it is an object array.
     """
     kinds = set(map(type, values))
     if kinds == {float}:
@@ -98,9 +101,9 @@ def pack_objects(values: list[Any]) -> Outputs:
 
 
 def normalise_array(outputs: Any) -> Outputs:
-    """Return the normal form of an array of outputs, whose first axis counts runs.
+    """Convert an array with the outputs of many runs to normal form; the first axis of the array counts runs.
 
-    The result shares memory with the argument only if that is a float64 array.
+    The result shares memory with the argument only if the argument is a float64 array.
     """
     if isinstance(outputs, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(outputs)
@@ -117,7 +120,7 @@ def normalise_array(outputs: Any) -> Outputs:
 
 
 def values_of(outputs: Outputs) -> list[Any]:
-    """Return the normal form of every output as a list of Python objects."""
+    """Return a list with the outputs of an array as Python objects in normal form."""
     if outputs.dtype != np.float64:
         return list(outputs.tolist())
     flat = list_floats(outputs)
@@ -138,7 +141,10 @@ def join_outputs(blocks: Sequence[Outputs]) -> Outputs:
 
 
 def align_dtypes(first: Outputs, second: Outputs) -> tuple[Outputs, Outputs]:
-    """Convert two arrays of outputs to one dtype and one shape per output, so `numpy.concatenate` can join them."""
+    """Convert two arrays of outputs to the same dtype and the same shape per output, and return both.
+
+    After the conversion `numpy.concatenate` can join them.
+    """
     if first.dtype == second.dtype and first.shape[1:] == second.shape[1:]:
         return first, second
     both = join_outputs([first, second])
@@ -146,14 +152,14 @@ def align_dtypes(first: Outputs, second: Outputs) -> tuple[Outputs, Outputs]:
 
 
 def select_same_shape(outputs: Outputs, other: Outputs) -> Outputs:
-    """Return the outputs that are floats, or arrays of floats, with the same shape as the outputs in ``other``."""
+    """Return the ``outputs`` that are floats, or arrays of floats, with the same shape as the outputs in ``other``."""
     parts = [pack_normal([one]) for one in outputs.tolist()] if outputs.dtype == object else [outputs]
     found = [one for one in parts if one.dtype == np.float64 and one.shape[1:] == other.shape[1:]]
     return join_outputs(found) if found else other[:0]
 
 
 def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
-    """Return every output as a number, shape (size,), with NaN for an output that is not a number."""
+    """Return an array of shape (size,) with every output as a number, and NaN for every output that is not a number."""
     if outputs.dtype == np.float64 and outputs.ndim == 1:
         return outputs
     values = outputs.tolist() if outputs.dtype == object else []
@@ -168,7 +174,10 @@ def rows_of(outputs: Outputs) -> NDArray[np.float64] | None:
 
 
 def kinds_of(outputs: Outputs) -> list[str]:
-    """Return the kind of every output, as `epsaudit.outputs.normal_form.kind_of` names it."""
+    """Return the kind of every output as a word, such as 'number' or 'string'.
+
+    The words are those of `epsaudit.outputs.normal_form.kind_of`.
+    """
     if outputs.dtype == object:
         return list(map(kind_of_type, map(type, outputs.tolist())))
     kind = ("string" if outputs.dtype.kind == "U" else "number", "sequence", "array")[min(outputs.ndim, 3) - 1]

@@ -18,7 +18,7 @@ MAX_EXACT_INTEGER = 2**53
 
 
 def format_value(value: Any) -> str:
-    """Return the text of an output in normal form.
+    """Return the text of an output in normal form, which results, events and messages show.
 
     It is what `repr` returns, with three differences: whole numbers have no '.0', sets are written in sorted order,
     which is the same in every process, and very long whole numbers are written in hexadecimal digits.
@@ -41,12 +41,12 @@ def format_value(value: Any) -> str:
 
 
 def write_plain(value: Any) -> str:
-    """Return the `repr` of a value, with hexadecimal digits for a very long whole number, which `repr` may refuse."""
+    """Return the `repr` of a value; a very long whole number, which `repr` may refuse, gets hexadecimal digits."""
     return hex(value) if isinstance(value, int) and value.bit_length() > MAX_DECIMAL_BITS else repr(value)
 
 
 def list_names(names: Sequence[str], max_names: int = 8) -> str:
-    """Return the first names, separated by commas, and the number of the names that are left out.
+    """Return the first ``max_names`` names, separated by commas, followed by the number of the other names.
 
     >>> list_names(["a", "b", "c"], 2)
     'a, b, ... 1 more'

@@ -63,9 +63,10 @@ returns the content."""
 
 
 def observe(ignored: IgnoredParts, output: Any) -> None:
-    """Count the ignored parts of one output in the form that the mechanism returned.
+    """Count the ignored parts of one output, which must have the form in which the mechanism returned it.
 
-    Only the first `MAX_OBSERVED` outputs are counted.
+    Ignored parts are properties of an output that no event reads, such as the types of values or a time zone. The
+    counts are added to ``ignored``. Only the first `MAX_OBSERVED` outputs are counted.
     """
     if ignored[TOTAL] >= MAX_OBSERVED:
         return
@@ -110,7 +111,11 @@ def observe(ignored: IgnoredParts, output: Any) -> None:
 
 
 def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
-    """Count the ignored parts of an array of numbers whose first axis counts outputs."""
+    """Count the ignored parts of many outputs, which are the rows of an array of numbers.
+
+    Ignored parts are properties of an output that no event reads, such as the dtype or the sign of a zero. The counts
+    are added to ``ignored``.
+    """
     rows = outputs[: max(MAX_OBSERVED - ignored[TOTAL], 0)]
     if len(rows):
         ignored[TOTAL] += len(rows)
@@ -120,7 +125,11 @@ def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
 
 
 def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:
-    """Return the names of the kinds of ignored parts that differ between the outputs on x and on x'."""
+    """Return the kinds of ignored parts that differ between the outputs on x and on x'.
+
+    Ignored parts are properties of an output that no event reads, such as 'time zone'. The arguments are the counts of
+    these parts on both datasets.
+    """
     contents: dict[tuple[str, OutputPath], set[str]] = {}
     for kind, path, content in [*ignored, *ignored_prime]:
         if kind:
@@ -141,7 +150,10 @@ def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[s
 
 
 def _find_constant(counts: list[int]) -> int | None:
-    """Return the position of the only content that was observed; None if there are several or too few outputs."""
+    """Return the index of the only content that was observed, given how often each content was observed.
+
+    Return None if several contents were observed, or if too few outputs were observed.
+    """
     most = max(counts)
     return counts.index(most) if MIN_CONSTANT_OUTPUTS <= most == sum(counts) else None
 
@@ -152,16 +164,19 @@ def _to_doubles(numbers: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _read_number(path: OutputPath, number: float) -> list[IgnoredPart]:
-    """Return the last bits of a number, or the sign of a zero."""
+    """Return whether the last bits of a number are zero ('short' or 'long'), or the sign of a zero, as ignored parts.
+
+    The list is empty if the number is infinite or NaN.
+    """
     if number == 0.0:
         return [(SIGN_OF_ZERO, path, "-" if _is_negative_zero(number) else "+")]
     return [(LAST_BITS, path, "short" if _is_short(number) else "long")] if math.isfinite(number) else []
 
 
 def _read_numbers(path: OutputPath, numbers: Sequence[float]) -> list[IgnoredPart]:
-    """Return the last bits, and the sign of zero, of the numbers of an array.
+    """Return the same ignored parts as `_read_number`, for all numbers of an array together.
 
-    Numbers are long if one of them is, and a zero is negative if one of the zeros is.
+    The last bits count as 'long' if those of one number do, and the sign is '-' if one of the zeros is negative.
     """
     finite = [number for number in numbers if math.isfinite(number)]
     some = [number for number in finite if number != 0.0]
@@ -180,7 +195,10 @@ def _is_negative_zero(number: float) -> bool:
 
 
 def _count_numbers(ignored: IgnoredParts, rows: NDArray[np.float64]) -> None:
-    """Count what `_read_numbers` returns, for an array whose rows are the numbers of one output each."""
+    """Count the ignored parts that `_read_numbers` returns, for every row of an array.
+
+    A row contains the numbers of one output.
+    """
     zero = rows == 0.0
     some = np.isfinite(rows) & ~zero
     scaled = np.ldexp(np.frexp(rows)[0], 53 - SHORT_BITS)

@@ -24,7 +24,7 @@ from epsaudit.serve import encode_value
 
 
 def output_to_json(value: Any) -> Any:
-    """Return a JSON value that `output_from_json` turns back into the same normal form, bit by bit."""
+    """Return a JSON value for an output in normal form; `output_from_json` restores the same output, bit by bit."""
     if value is None or isinstance(value, _SCALARS):
         return encode_value(value)
     for kind, write in _CONTAINER_WRITERS:
@@ -34,7 +34,7 @@ def output_to_json(value: Any) -> Any:
 
 
 def output_from_json(data: Any) -> Any:
-    """Return the output in normal form that a JSON value stands for; raise `AuditError` if it stands for none."""
+    """Return the output in normal form that a JSON value represents; raise `AuditError` if it represents no output."""
     try:
         return normalise(_decode(data))
     except AuditError:  # a part is wrong
@@ -46,9 +46,9 @@ def output_from_json(data: Any) -> Any:
 
 
 def block_to_json(outputs: Outputs) -> Any:
-    """Return a JSON object from which `block_from_json` restores an array of outputs, bit by bit.
+    """Return a JSON object for an array of outputs; `block_from_json` restores the same array, bit by bit.
 
-    The messages of exceptions are stored beside the outputs, because the normal form compares only the types.
+    The messages of exceptions are stored beside the outputs, because the normal form of an exception is only its type.
     """
     if outputs.dtype == object:
         values = outputs.tolist()
@@ -60,7 +60,7 @@ def block_to_json(outputs: Outputs) -> Any:
 
 
 def block_from_json(data: Any) -> Outputs:
-    """Return the array of outputs that `block_to_json` wrote."""
+    """Return the array of outputs from the JSON object that `block_to_json` returned."""
     if "npy" in data:
         block = io.BytesIO(base64.b64decode(data["npy"]))
         return normalise_array(np.lib.format.read_array(block, allow_pickle=False))
@@ -76,7 +76,10 @@ def _encode_all(values: Any) -> list[Any]:
 
 
 def _decode(data: Any) -> Any:
-    """Return the value of a JSON value; raise an exception of any kind if the JSON value is malformed."""
+    """Return the output that a JSON value represents, not yet in normal form.
+
+    If the JSON value is malformed, an exception of any type is raised.
+    """
     if data is None or isinstance(data, (str, bool, int, float)):
         return data
     if isinstance(data, list):

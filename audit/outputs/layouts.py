@@ -20,7 +20,10 @@ OutputPath = tuple[Hashable, ...]
 
 
 class Layout(NamedTuple):
-    """The places that all outputs of an array have in common: positions of a 'sequence', or keys of a 'mapping'."""
+    """The places that all outputs of an array have in common: the positions of a sequence, or the keys of a mapping.
+
+    ``kind`` is 'sequence' or 'mapping'.
+    """
 
     kind: str
     places: tuple[Hashable, ...]
@@ -31,9 +34,9 @@ _CACHE: dict[int, dict[Hashable, Any]] = {}
 
 
 def layout_of(outputs: Outputs) -> Layout | None:
-    """Return the layout of outputs that are objects and all have the same places; None for other outputs.
+    """Return the places that all outputs of an object array have in common, or None if their places differ.
 
-    All slices of one array share the layout of the whole array.
+    All slices of one array have the layout of the whole array, because it is computed once for the whole array.
     """
     if outputs.dtype != object or outputs.ndim != 1 or len(outputs) == 0:
         return None
@@ -42,9 +45,10 @@ def layout_of(outputs: Outputs) -> Layout | None:
 
 
 def parts_at(outputs: Outputs, path: Sequence[Hashable]) -> Outputs:
-    """Return the part at a path inside every output, and None for an output that has no such part.
+    """Return an array with the part at one path inside every output, and None for an output that has no part there.
 
-    A step of the path is a position in a sequence, the key of a mapping, or a reading, which is a function of a value.
+    A path consists of steps. A step is a position in a sequence, the key of a mapping, or a reading, which is a
+    function that finds a part of a value. For example, the path ('sum', 0) leads to 3 in the output {'sum': [3, 4]}.
     """
     for step in path:
         whole, rows = _find_whole(outputs)
@@ -65,9 +69,9 @@ def count_parts(value: Any) -> int:
 
 
 def _find_whole(outputs: Outputs) -> tuple[Outputs, slice]:
-    """Return the array that contains the argument as a slice of consecutive rows, and the slice.
+    """Return the array of which ``outputs`` is a slice of consecutive rows, and the slice.
 
-    For any other array, return the array itself and the slice of all rows.
+    If ``outputs`` is no such slice, return ``outputs`` itself and the slice of all rows.
     """
     whole = outputs.base
     if (
@@ -84,7 +88,7 @@ def _find_whole(outputs: Outputs) -> tuple[Outputs, slice]:
 
 
 def _compute_once(outputs: Outputs, key: Hashable, compute: Callable[[Outputs], Any]) -> Any:
-    """Return ``compute(outputs)``, which is cached under the key if the array holds objects."""
+    """Return ``compute(outputs)``; if the array holds objects, compute it once and cache it under ``key``."""
     if outputs.dtype != object:  # other arrays may be the memory of a mechanism, which may overwrite it
         return compute(outputs)
     if id(outputs) not in _CACHE:
@@ -97,7 +101,10 @@ def _compute_once(outputs: Outputs, key: Hashable, compute: Callable[[Outputs], 
 
 
 def _read_step(outputs: Outputs, step: Hashable) -> Outputs:
-    """Return the part of every output that one step of a path leads to."""
+    """Return an array with the part of every output to which one step of a path leads.
+
+    The step is a position, a key, or a reading. The part is None for an output to which the step does not apply.
+    """
     if callable(step):  # a reading
         return pack_normal(list(map(step, values_of(outputs))))
     rows = rows_of(outputs) if len(outputs) else None
@@ -122,7 +129,10 @@ def _read_step(outputs: Outputs, step: Hashable) -> Outputs:
 
 
 def _list_containers(outputs: Outputs) -> list[Any]:
-    """Return mappings as dicts, which are fast to search, sequences as they are, and None for any other output."""
+    """Return a list with every output of an array, where mappings are dicts, which are fast to search.
+
+    Sequences are tuples, and any other output is replaced by None.
+    """
     return [
         dict(iter(value)) if isinstance(value, Items) else value if isinstance(value, tuple) else None
         for value in outputs.tolist()
@@ -130,7 +140,7 @@ def _list_containers(outputs: Outputs) -> list[Any]:
 
 
 def _find_layout(outputs: Outputs) -> Layout | None:
-    """Return the layout if all outputs are tuples of one length, or mappings with the same keys; None otherwise."""
+    """Return the layout if all outputs are tuples of one length, or mappings with the same keys; otherwise None."""
     values = outputs.tolist()
     kinds = set(map(type, values))
     if kinds == {tuple} and set(map(len, values)) == {size := len(values[0])} != {0}:

@@ -37,8 +37,8 @@ MAX_MESSAGE_LENGTH = 1000
 class Raised:
     """The outcome of a run in which the mechanism raised an exception.
 
-    Two such outcomes are equal if the names of the exception's types are equal; the messages are not compared. The name
-    of a `SystemExit` includes the exit status.
+    Two of these outcomes are equal if their exceptions have types with the same name; the messages are not compared.
+    The name of a `SystemExit` includes the exit status.
     """
 
     exception: str
@@ -70,8 +70,8 @@ class TimedOut:
 class Items:
     """The outcome of a run that returned a mapping: its keys, its values, and the order of its entries.
 
-    Keys are sorted, ``parts`` holds the value of each key, and ``order`` holds the positions, among the sorted keys, of
-    the keys in their original order. ``order`` is None if the mapping was sorted already.
+    ``keys`` are sorted, and ``parts`` holds the value of each key. ``order`` holds the positions, among the sorted
+    keys, of the keys in their original order. It is None if the mapping was sorted already.
 
     >>> Items.of({"bob": 2, "ann": 1}), Items.of({"ann": 1}).get("ann")
     ({'bob': 2, 'ann': 1}, 1.0)
@@ -122,7 +122,10 @@ class Items:
 
 
 class Array(tuple[Any, ...]):
-    """The outcome of a run that returned an array of two or more dimensions: a tuple in C order, with a shape."""
+    """The outcome of a run that returned an array with two or more dimensions.
+
+    It is the tuple of all numbers in C order, with the attribute ``shape``.
+    """
 
     shape: tuple[int, ...]
 
@@ -147,7 +150,10 @@ class Array(tuple[Any, ...]):
 
 
 def normalise(value: Any) -> Any:
-    """Return the normal form of one output; raise `AuditError`, which shows the object, if there is none.
+    """Return the normal form of one output, which is a plain value that compares the same way whatever its type was.
+
+    For example, lists become tuples, and whole numbers become floats if the conversion is exact. If the output has no
+    normal form, raise an `AuditError` that shows the output.
 
     >>> normalise([1, True, "a"]), normalise(np.array([[0.5]])), normalise({"ann": {2, 1}})
     ((1.0, 1.0, 'a'), array of shape (1, 1): (0.5,), {'ann': frozenset({1, 2})})
@@ -162,7 +168,7 @@ def normalise(value: Any) -> Any:
 
 
 def to_float(value: Any) -> float:
-    """Return the float that is nearest to an output in normal form; NaN if the output is not a real number."""
+    """Return the float that is nearest to an output in normal form, or NaN if the output is not a real number."""
     if kind_of(value) != "number":
         return NAN
     try:
@@ -179,19 +185,19 @@ def kind_of(value: Any) -> str:
 
 @functools.lru_cache(256)
 def kind_of_type(kind: Any) -> str:
-    """Return the kind of all outputs of one Python type; see `kind_of`."""
+    """Return the kind, as `kind_of` names it, of all outputs of one Python type."""
     return next((name for name, types in _TYPES_OF_KIND.items() if issubclass(kind, types)), kind.__name__)
 
 
 def order_key(value: Any) -> tuple[str, Any]:
-    """Return a key by which outputs of different kinds can be sorted, with the same order in every process."""
+    """Return a key for sorting outputs of different kinds, by which the order is the same in every process."""
     if type(value) is float:
         return kind_of(value), (0, value, "") if value == value else (1, 0.0, "")
     return kind_of(value), (2, 0.0, format_value(value))
 
 
 def refusal_of(value: Any) -> AuditError:
-    """Return the error that says that an object has no normal form, and which types have one."""
+    """Return the error for an output that has no normal form, so that it cannot be compared with other outputs."""
     try:
         shown = describe_frame(value) if is_frame(value) else repr(value)
     except Exception:
@@ -204,9 +210,10 @@ def refusal_of(value: Any) -> AuditError:
 
 
 def fit_in_floats(numbers: NDArray[Any]) -> bool:
-    """Return whether all numbers of an array can become float64.
+    """Return whether all numbers of an array can be converted to float64.
 
-    This is false only for 64-bit integers of which one is too large to be exact as a float. Long doubles are rounded.
+    It is false only for an array of 64-bit integers if one of them is too large to be exact as a float. Long doubles
+    are rounded, which is accepted.
     """
     if numbers.dtype.itemsize != 8 or numbers.size == 0:
         return True
@@ -215,7 +222,10 @@ def fit_in_floats(numbers: NDArray[Any]) -> bool:
 
 
 def list_floats(array: NDArray[np.float64]) -> list[float]:
-    """Return the numbers of an array of any shape in C order, with the object `NAN` for every NaN."""
+    """Return the numbers of an array of any shape as a list in C order.
+
+    Every NaN becomes the single object `NAN`, because Python compares equal containers only if they hold the same NaN.
+    """
     numbers: list[float] = array.ravel().tolist()
     if np.isnan(array).any():
         return [number if number == number else NAN for number in numbers]
@@ -223,7 +233,10 @@ def list_floats(array: NDArray[np.float64]) -> list[float]:
 
 
 def without_added_dtype(array: NDArray[Any]) -> NDArray[Any]:
-    """Convert an array whose dtype another package added to numpy, such as bfloat16, to floats; keep any other."""
+    """Convert an array to float64 if another package added its dtype to numpy, such as bfloat16.
+
+    Any other array is returned unchanged.
+    """
     added = array.dtype.kind == "V" and np.can_cast(array.dtype, np.float64)
     return array.astype(np.float64) if added else array
 
@@ -237,7 +250,7 @@ def list_items(array: NDArray[Any]) -> list[Any]:
 
 
 def _to_float_if_equal(value: Any) -> Any:
-    """Return an exact number as a float if the float is equal to the number, and unchanged otherwise."""
+    """Return a number as a float if the conversion is exact, and otherwise unchanged."""
     try:
         nearest = float(value)
     except OverflowError:
@@ -257,7 +270,7 @@ def _normalise_time(value: Any) -> Any:
 
 
 def _normalise_numpy_array(value: NDArray[Any]) -> Any:
-    """Return the normal form of one output that is a numpy array: a value, a tuple, or an `Array`."""
+    """Return the normal form of one output that is a numpy array: a single value, a tuple, or an `Array`."""
     value = without_added_dtype(value)
     if value.ndim == 0:
         return normalise(value[()])
@@ -272,10 +285,10 @@ def _normalise_numpy_array(value: NDArray[Any]) -> Any:
 
 
 def _normalise_other_type(value: Any) -> Any:
-    """Return the normal form of an object whose exact type is unknown.
+    """Return the normal form of an output whose exact type has no converter.
 
     The type may be a subclass of a known type, or an iterator, or a type of another library that `unwrap` recognises by
-    its attributes, or a class whose attributes can be read.
+    its attributes, or a class whose attributes can be read. Raises `AuditError` for any other type.
     """
     for kind, convert in _SUBCLASS_CONVERTERS.items():
         if isinstance(value, kind):
@@ -308,7 +321,10 @@ def _normalise_other_type(value: Any) -> Any:
 
 
 def _normalise_parts(parts: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the normal forms of all parts as a tuple. Numbers and strings, the most frequent parts, are fast."""
+    """Return a tuple with the normal form of every part of a container.
+
+    Numbers and strings, which are the most frequent parts, are converted fast.
+    """
     parts = tuple(parts)
     for part in parts:  # this loop saves a third of the time if all parts are floats, which is frequent
         if type(part) is not float or part != part:
@@ -322,7 +338,7 @@ def _normalise_parts(parts: Iterable[Any]) -> tuple[Any, ...]:
 
 @functools.lru_cache(1024)  # most mappings have the same keys as the mapping before
 def _sort_keys(given: tuple[Hashable, ...]) -> tuple[tuple[Any, ...], list[int], tuple[int, ...] | None]:
-    """Return the normal forms of the keys in sorted order, their original positions, and the rank of every given key.
+    """Return the normal forms of keys in sorted order, the original position of each, and the rank of every given key.
 
     The ranks are None if the keys were sorted already.
     """

@@ -47,7 +47,9 @@ MAX_XML_LENGTH = 1_000_000
 
 @dataclass(frozen=True)
 class Reading:
-    """A reading, given by its name. It is callable and can be a step of a path inside an output.
+    """A function, known by its name, that finds the parts of an output that was returned as one piece, such as a text.
+
+    A reading can be a step of a path inside an output. `READINGS` lists all names.
 
     >>> Reading("words")("10.3.44.1: 17 of user93 took -0.25 s")
     (10.0, 3.0, 44.0, 1.0, 17.0, 'of', 'user', 93.0, 'took', -0.25, 's')
@@ -60,7 +62,7 @@ class Reading:
             raise AuditError(f"The reading is {self.name!r}; it must be one of {', '.join(READINGS)}.")
 
     def __call__(self, value: Any) -> Any:
-        """Return the value that the reading finds; None if the reading does not apply to the value."""
+        """Return the parts that the reading finds in a value, or None if the reading does not apply to the value."""
         kind, read = READINGS[self.name]
         return read(value) if isinstance(value, kind) else None
 
@@ -75,7 +77,10 @@ def _read_json_text(text: str) -> Any:
 
 
 def _read_xml(text: str) -> Any:
-    """Return the normal form of an XML document, or None; a document type, which may define entities, is refused."""
+    """Return the normal form of the XML document in a text, or None if the text is no XML document.
+
+    A document with a document type is not read, because a document type may define entities.
+    """
     if not text.lstrip().startswith("<") or len(text) > MAX_XML_LENGTH or "<!DOCTYPE" in text:
         return None
     try:
@@ -85,9 +90,9 @@ def _read_xml(text: str) -> Any:
 
 
 def _read_element(element: ElementTree.Element) -> Any:
-    """Return the text of an element without attributes and children, and a mapping for any other element.
+    """Return the content of an XML element: its text if it has no attributes and no children, otherwise a mapping.
 
-    The mapping contains attributes and children by name. Several children with one name become a tuple.
+    The mapping contains attributes and children by name. Several children with the same name become a tuple.
     """
     words = " ".join(filter(None, [(element.text or "").strip(), *((one.tail or "").strip() for one in element)]))
     if not element.attrib and len(element) == 0:
@@ -115,7 +120,10 @@ def _read_field(text: str) -> Any:
 
 
 def _read_fields(text: str, delimiter: str) -> tuple[Any, ...] | None:
-    """Return the fields of a single line, or None. Quoted fields may contain delimiters and line breaks."""
+    """Return the fields of a text that is a single line, or None if the text has several lines.
+
+    Quoted fields may contain delimiters and line breaks.
+    """
     if '"' not in text:
         return None if "\n" in text.rstrip() else tuple([_read_field(one.strip()) for one in text.split(delimiter)])
     try:
@@ -139,7 +147,7 @@ def _read_words(text: str) -> tuple[Any, ...]:
 
 
 def _count_characters(text: str) -> Items:
-    """Return counts of kinds of characters and of repetitions, which describe a text without its meaning."""
+    """Return statistics of a text that do not depend on its meaning, such as its number of digits."""
     pairs, words = set(itertools.pairwise(text)), text.split()
 
     def all_differ(length: int) -> bool:
@@ -202,11 +210,11 @@ READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 
 
 def suitable_readings(texts: Sequence[str], before: Sequence[str], few: int) -> Iterator[str]:
-    """Yield the names of readings that suit more than half of a sample of texts.
+    """Yield the names of the readings that apply to more than half of a sample of texts.
 
-    ``before`` are the names of the readings that have been applied already. If most texts have the same number of
-    words, the positions of words are comparable. If there are at most ``few`` words, words and characters suffice.
-    Otherwise fields, named values and tokens are read as well.
+    ``before`` are the names of the readings that were applied to obtain these texts. If most texts have the same number
+    of words, the words at one position can be compared. In this case, and if there are at most ``few`` words, words and
+    characters suffice. Otherwise fields, named values and tokens are read as well.
     """
     outside = [name for name in before if name not in ("json", "xml", "lines")]
     half = len(texts) / 2

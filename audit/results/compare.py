@@ -40,7 +40,10 @@ NO_COUNTERPART = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two results of one mechanism, before and after a change, with the same claim, pair, witness and certificate."""
+    """Two results of one mechanism, before and after a change, and the test whether their counts differ.
+
+    Both results have the same claim, pair, events and certificate.
+    """
 
     old: AuditResult
     new: AuditResult
@@ -51,17 +54,17 @@ class Comparison:
 
     @property
     def moved(self) -> bool:
-        """Whether the counts changed beyond chance."""
+        """Whether the counts differ by more than chance explains, at the significance level ``level``."""
         return self.p_value <= self.level
 
 
 @dataclass(frozen=True)
 class Drift:
-    """The comparison of two result files.
+    """The comparison of two result files, of an old and of a new version of mechanisms.
 
-    ``comparisons`` are the pairs of results that were tested, ``untested`` are the pairs that no test compares, and
-    ``not_compared`` are the reasons why other results have no counterpart. ``error`` is the probability of reporting
-    any change if nothing changed.
+    ``comparisons`` are the pairs of results that were tested, and ``untested`` are the pairs for which there is no
+    test. ``not_compared`` are the reasons why the other results have no counterpart. ``error`` is the probability of
+    reporting any change if nothing changed.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -71,11 +74,14 @@ class Drift:
 
     @property
     def moved(self) -> bool:
-        """Whether any bound moved beyond chance."""
+        """Whether any bound has changed by more than chance explains."""
         return any(comparison.moved for comparison in self.comparisons)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of `epsaudit.tools.reporting.tables.DRIFT_COLUMNS`, one for every result in both files."""
+        """Return the rows of a table with the old and the new bound of every result that is in both files.
+
+        The columns are `epsaudit.tools.reporting.tables.DRIFT_COLUMNS`.
+        """
         tested = [(one, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons]
         told = [(one.old, one.new, moved) for one, moved in tested]
         rows = []
@@ -85,7 +91,7 @@ class Drift:
         return rows
 
     def notes(self) -> list[str]:
-        """Return the sentences below the rows: why results were not compared, and which test compared the others."""
+        """Return the sentences below the table: why results were not compared, and which test compared the others."""
         count = len(self.comparisons)
         verdicts = {compare_runs(*pair) for pair in self.untested}
         told = [f"not compared: {reason}" for reason in self.not_compared]
@@ -106,13 +112,13 @@ class Drift:
 
 
 def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
-    """Test for every mechanism whether the counts behind its certified bound have changed beyond chance.
+    """Test for every mechanism whether the counts behind its certified bound have changed by more than chance explains.
 
-    Fisher's exact test compares counts of the old and the new result. For a membership game these are the number of
-    correct guesses, and the number of runs with a guess. For a Clopper-Pearson box they are the frequencies of the
+    ``old`` and ``new`` are results of two versions. Results of fixed-size audits are compared if mechanism, claim,
+    pair, events and certificate are the same, by Fisher's exact test. For a membership game it compares the number of
+    correct guesses, and the number of runs with a guess. For a Clopper-Pearson box it compares the frequencies of the
     event on x and on x'. The smaller of the two p-values is doubled. ``error`` is the probability of reporting any
-    change if nothing changed; it is divided by the number of comparisons. Results of fixed-size audits are compared
-    if mechanism, claim, pair, witness and certificate are the same. `UNTESTED` explains the verdicts about other
+    change if nothing changed; it is divided by the number of comparisons. `UNTESTED` explains the verdicts about other
     results.
 
     >>> from epsaudit import audit
@@ -142,10 +148,10 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
 
 
 def compare_runs(old: Result, new: Result) -> str:
-    """Return a verdict about two results of another kind than `AuditResult`, whose counts no test compares.
+    """Return a verdict about an old and a new result of a kind for which no test compares the counts.
 
-    The verdict says whether both results have the same counts. If they have not, it says whether the counts should be
-    the same, because both audits had the same seed and arguments.
+    The verdict says whether both results have the same counts. If the counts differ, it also says whether they should
+    be the same, because both audits had the same seed and arguments.
     """
     before, after = ({**one.to_dict(), "provenance": None, "upper": None} for one in (old, new))
     if before == after:
@@ -156,7 +162,10 @@ def compare_runs(old: Result, new: Result) -> str:
 
 
 def fisher_p_value(old: AuditResult, new: AuditResult) -> float:
-    """Return a two-sided exact p-value of the hypothesis that both counts have the same distribution; see `compare`."""
+    """Return an exact two-sided p-value of the hypothesis that the counts of both results have the same distribution.
+
+    The counts are those that `compare` describes.
+    """
     tables = [np.array(table) for table in zip(_contingency_rows(old), _contingency_rows(new), strict=True)]
     from scipy.stats import fisher_exact  # slow to import
 
@@ -164,7 +173,11 @@ def fisher_p_value(old: AuditResult, new: AuditResult) -> float:
 
 
 def _contingency_rows(result: AuditResult) -> list[tuple[int, int]]:
-    """Return the two (yes, no) counts from which the bound is computed."""
+    """Return the two pairs of counts (yes, no) from which the bound of a result follows.
+
+    For a Clopper-Pearson box, each pair says how often the event occurred on one dataset. For a membership game, the
+    pairs are (correct, wrong) guesses, and runs (with, without) a guess.
+    """
     counts, certificate = result.counts, result.certificate
     if isinstance(certificate, Box):
         return [(int(seen), int(runs) - int(seen)) for seen, runs in counts.of_event(certificate.event)]
@@ -212,7 +225,10 @@ def recount(
 
 
 def _comparison_key(result: Result, exactly: bool) -> dict[str, str]:
-    """Return the properties that two results must share to be compared; ``exactly`` includes the data of the pairs."""
+    """Return the properties that two results must have in common to be compared.
+
+    If ``exactly`` is true, they include the data of the pair of datasets, and otherwise only its name.
+    """
     told = {"kind": type(result).__name__, "mechanism": result.mechanism, "claim": repr(result.claim)}
     if isinstance(result, AuditResult):
         told |= {"pair": result.pair, "pair_digest": result.pair_digest if exactly else ""}

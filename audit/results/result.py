@@ -104,12 +104,12 @@ class Result(ABC):
 
     @property
     def limits(self) -> str | None:
-        """A sentence if the audit was too small to refute the claim for any mechanism; otherwise None."""
+        """A sentence which says that the audit was too small to refute the claim for any mechanism; otherwise None."""
         return None
 
     @abstractmethod
     def describe_event(self) -> str:
-        """Return the text of the events, or of the guess rule, that distinguish the two datasets."""
+        """Return the text of the events that distinguish the two datasets, or of the rule that guesses canaries."""
 
     @abstractmethod
     def describe_counts(self) -> str:
@@ -121,14 +121,14 @@ class Result(ABC):
 
     @abstractmethod
     def _setting_lines(self) -> dict[str, str]:
-        """Return the first lines of the text, by their labels: what was run, and what was counted."""
+        """Return the first lines of the printed result as a dict from label to text: what was run and counted."""
 
     @abstractmethod
     def _method_lines(self) -> dict[str, str]:
-        """Return the last lines of the text, by their labels: how the counts became a bound."""
+        """Return the last lines of the printed result as a dict from label to text: how the bound follows."""
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return the labels and texts of the lines that are printed below the first sentence."""
+        """Return all lines that are printed below the first sentence of the result, as pairs of a label and a text."""
         exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
         said = self._setting_lines() | {"counts": self.describe_counts()}
         said |= {"parameter": f"{self.claim.symbol} proven {self.proven:.4g}{exact}"} | self._method_lines()
@@ -136,18 +136,21 @@ class Result(ABC):
         return list(said.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object that depends only on the seed and the code."""
+        """Return the result as a JSON object whose content depends only on the seed and the code."""
         return {**({} if self._kind == "audit" else {"kind": self._kind}), **codec.fields_to_json(self, self._written)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the result that `to_dict` wrote; raise `AuditError` if the object is malformed or of another kind."""
+        """Return the result from the JSON object that `to_dict` returned.
+
+        Raises `AuditError` if the object is malformed or is a result of another class.
+        """
         codec.check_schema(data, cls._kind)
         return cls(**codec.fields_from_json(cls, cls._fields(data)))
 
     @classmethod
     def _fields(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields of this class from a JSON object of a result file."""
+        """Return the arguments for this class from a JSON object of a result file."""
         made = dict(data.get("execution", {}))
         known = {one.name: data[one.name] for one in fields(cls) if one.name in data}
         return {**known, "seconds": made.pop("seconds", math.nan), "execution": made}
@@ -183,7 +186,10 @@ class Result(ABC):
         return [*self.lines(), *(("note", note) for note in notes)]
 
     def row(self) -> dict[str, Any]:
-        """Return the row of this result in tables, CSV files and `to_frame`, with the same columns for all kinds."""
+        """Return the row of this result in tables, CSV files and data frames, as a dict from column to value.
+
+        The columns are the same for the results of all kinds of audits.
+        """
         said = {"claim": str(self.claim), "parameter": self.claim.symbol, "trials": self.total_runs}
         said |= {"certificate": self.describe_method(), "witness": self.describe_event()}
         end = getattr(self, "upper", None)
@@ -191,18 +197,24 @@ class Result(ABC):
         return {name: said[name] if name in said else getattr(self, name, None) for name in ROW_COLUMNS}
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas DataFrame with one line, the fields of `row`. Join several with ``pandas.concat``."""
+        """Return a pandas DataFrame with one line, whose columns are those of `row`.
+
+        Several of them can be joined with ``pandas.concat``.
+        """
         with needs("studies"):
             import pandas as pd
         return pd.DataFrame([self.row()])
 
     def save(self, path: Path) -> None:
-        """Write a result file with this result, ``{"schema": 1, "results": [...]}``; see the function `save`."""
+        """Write a result file that contains only this result.
+
+        The file has the form ``{"schema": 1, "results": [...]}``; see the function `save`.
+        """
         save([self], path)
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Return the result in a file that `save` wrote.
+        """Return the result in a file that the method `save` has written.
 
         Raises `AuditError` if the file cannot be read, or does not contain exactly one result of this class.
         """
@@ -234,7 +246,7 @@ class PairResult(Result):
         def counts(self) -> Counts: ...
 
     def find_pair(self, pairs: Iterable[DatasetPair]) -> DatasetPair | None:
-        """Return the pair that the result is about, or None if it is not among ``pairs``.
+        """Return the one of the ``pairs`` that this result is about, or None if it is not among them.
 
         Pairs are compared by name and, if the result has a digest, by their data.
         """
@@ -260,7 +272,7 @@ class PairResult(Result):
 
 @dataclass(frozen=True)
 class UpperEnd:
-    """An upper bound on the loss of an audited pair, as `epsaudit.bound_above` found it."""
+    """An upper bound on the privacy loss of an audited pair, as `epsaudit.bound_above` computes it."""
 
     value: float
     """The bound on the claim's parameter."""
@@ -310,7 +322,7 @@ class AuditResult(PairResult):
 
     @functools.cached_property
     def point(self) -> tuple[float, float]:
-        """The point (epsilon, delta) that was tested: the claimed one, or one of the claim's privacy profile."""
+        """The point (epsilon, delta) that was tested: the claimed point, or a point of the claim's privacy profile."""
         return self.certificate.point(self.claim)
 
     @functools.cached_property
@@ -325,7 +337,7 @@ class AuditResult(PairResult):
 
     @property
     def runs(self) -> int:
-        """Number of certification runs."""
+        """Number of certification runs, which are all runs that did not choose the events."""
         return self.trials - self.training_runs
 
     @functools.cached_property
@@ -410,7 +422,7 @@ class AuditResult(PairResult):
 
 
 def save(results: Iterable[Result], path: Path) -> None:
-    """Write a result file, completely or not at all.
+    """Write a file with several results; if writing fails, an existing file stays as it is.
 
     The same seed and code give the same bytes, except for the field ``execution``.
     """
@@ -418,7 +430,7 @@ def save(results: Iterable[Result], path: Path) -> None:
 
 
 def format_file(results: Iterable[Result]) -> str:
-    """Return the text of the result file that `save` writes."""
+    """Return the text of the file that `save` writes for these results."""
     written = []
     for result in results:
         known = math.isfinite(result.seconds)
