@@ -1,8 +1,9 @@
-"""Audits of what libraries state as functions: stability maps of transformations, and privacy maps of measurements.
+"""Audits of the maps that OpenDP and similar libraries state for their transformations and measurements.
 
-A wrong map of a deterministic transformation is disproved by one pair of neighbours, without statistics. The map of a
-randomised transformation states a coupling, and that of a measurement a privacy loss; both are refuted with a
-confidence. Theory: docs/explanation/theory.md#stability-maps.
+A stability map states how far apart the outputs of a transformation can be; a privacy map states the loss of a
+measurement. One pair of neighbours disproves a wrong map of a deterministic transformation, without statistics. The map
+of a randomised transformation states that a coupling of its outputs exists. This, and the loss of a measurement, are
+refuted with a confidence. Theory: docs/explanation/theory.md#stability-maps.
 """
 
 from __future__ import annotations
@@ -33,26 +34,30 @@ def audit_map(
     seed: int | None = None,
     name: str = "",
 ) -> MapAudit:
-    """Search for neighbours that disprove what a library states about a transformation or a measurement.
+    """Test whether the map that a library states for a transformation or a measurement is correct.
+
+    A transformation is a function of a dataset. Its map states how far apart the outputs can be for inputs at a given
+    distance. A measurement is a private release. Its map states the privacy loss. The audit draws pairs of neighbouring
+    inputs and compares their outputs with the map.
 
     Parameters
     ----------
     subject : object or str
-        An object with ``input_domain``, ``input_metric``, ``map`` and ``output_metric`` (or a measure), as OpenDP
-        makes them, or an `Adapter`; or 'module:make', the name of a function without arguments that makes one. A list
-        of such objects is a pipeline: the outputs of each stage are the inputs of the next one. All stages together,
-        each stage, and whether they fit together are audited.
+        An object of OpenDP, any other object with the attributes ``input_domain``, ``input_metric``, ``map`` and
+        ``output_metric`` (or ``output_measure``), or an `Adapter`. A text 'module:make' names a function without
+        arguments that makes the object. A list of objects is a pipeline: the outputs of each stage are the inputs of
+        the next one. The audit then tests each stage, whether the stages fit together, and the whole pipeline.
     environment : str, optional
-        For a name: the Python, or the folder of the virtual environment, in which the object is made.
+        If ``subject`` is a text: the Python, or the folder of the virtual environment, in which the object is made.
     pairs : int
         Number of pairs of neighbours that are tried.
     seconds : float
-        Largest processor time of the search (of a pipeline: of all searches), and time after which no further distance
-        of a measurement is audited.
+        Limit on the processor time. It is divided among the searches of a pipeline. A measurement is not audited at
+        further distances after this time.
     trials : int
-        Runs on each input to refute a coupling, and runs of the audit of a measurement at each distance.
+        Number of runs on each input to refute a coupling, and number of runs of a measurement at each distance.
     confidence : float
-        Confidence of what is refuted by statistics. What one pair disproves needs none.
+        Confidence of statistical refutations. A disproof by one pair of inputs needs no confidence level.
     seed : int, optional
         Seed of the search; by default a fresh seed, which the result stores.
     name : str

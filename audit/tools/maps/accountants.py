@@ -1,7 +1,8 @@
-"""Audits of accountants: random sequences of events, and the loss that an accountant states about each.
+"""Audits of privacy accountants: each accountant is asked for the loss of random sequences of private releases.
 
-A stated epsilon below `least_loss.least_epsilon` is a disproof, without statistics. Other findings are inconsistent
-statements, which say that a number depends on what it must not depend on; no single one of them need be too small.
+A stated epsilon below `least_loss.least_epsilon` is a disproof, without statistics. Other findings are inconsistencies:
+the epsilon changes although it must not, for example with the order of the releases. An inconsistency does not show
+which of the two stated numbers is wrong, and both may be valid upper bounds.
 """
 
 from __future__ import annotations
@@ -20,34 +21,41 @@ from epsaudit.tools.maps.library_accountants import Accountant, stated
 from epsaudit.tools.maps.process import ServedSubject
 
 TOLERANCE = 1e-6
-"""Relative difference of epsilon that is conceded to floating-point arithmetic of an accountant."""
+"""Relative rounding error of epsilon that does not count as a wrong statement."""
 LOOSENESS = 0.02, 1e-3
-"""Relative and absolute difference between two statements that should agree. Accountants may differ by as much, because
-they round on grids and search for orders."""
+"""Relative and absolute difference that is allowed between two statements that should agree. Accountants round to
+grids and optimise over a finite set of orders, so small differences are no error."""
 MAX_SINGLE = 20
-"""Largest number of repetitions that are also tried as separate events."""
+"""Largest number of releases for which the repetitions of a sequence are also tried as separate events."""
 State = Callable[[list[Events], float], "tuple[float, float] | None"]
-"""A function of parts and a delta that returns the stated epsilon and delta, or None for a refused sequence."""
+"""An accountant as a function ``state(parts, delta)``. Each part is a sequence of events; the function composes the
+events of each part, and then the parts. It returns the stated epsilon and delta, or None if it refuses the sequence."""
 
 
 @dataclass(frozen=True)
 class AccountantFinding:
-    """A sequence of events about which an accountant states something false or inconsistent.
+    """A sequence of private releases for which an accountant states a wrong or an inconsistent loss.
 
-    ``kind`` is 'loss' (the stated epsilon is below a proven lower bound), 'growth' (another event lowers the loss),
-    'order', 'splitting' or 'repetition' (the loss depends on the order, on a division into two parts, or on whether
-    repetitions are written as one event), or 'conversion' (the loss grows with delta).
+    ``kind`` says what is wrong with the stated epsilon:
+
+    - 'loss': it is below a proven lower bound, which is a disproof.
+    - 'growth': it becomes smaller if the last release is added to the sequence.
+    - 'order', 'splitting' or 'repetition': it depends on the order of the releases, on whether they are composed in one
+      part or in two, or on whether n equal releases are written as one event or as n events.
+    - 'conversion': it is larger at the given delta than at half of this delta.
     """
 
     kind: str
     events: Events
     asked: float
-    """The delta that the accountant was asked for."""
+    """The delta at which the accountant was asked for epsilon."""
     epsilon: float
     delta: float
-    """What it states: this epsilon at this delta, which is ``asked`` unless the accountant chooses it."""
+    """The delta for which the accountant states ``epsilon``. It equals ``asked`` unless the accountant chooses its
+    own."""
     compared: tuple[float, float]
-    """The proven lower bound on epsilon at this delta, or the statement that is inconsistent with this one."""
+    """An epsilon and a delta that contradict the statement. For the kind 'loss' they are the proven lower bound on
+    epsilon at ``delta``; for other kinds they are what the accountant states for the changed sequence or delta."""
 
     def __str__(self) -> str:
         listed = "; ".join(map(str, self.events))
@@ -65,7 +73,7 @@ class AccountantFinding:
 
 @dataclass(frozen=True)
 class AccountantAudit:
-    """What an audit of an accountant found."""
+    """Result of the audit of one accountant: a verdict, and the sequences of releases that it got wrong."""
 
     name: str
     sequences: int
@@ -75,12 +83,12 @@ class AccountantAudit:
 
     @property
     def refuted(self) -> bool:
-        """Whether a stated loss is below a proven lower bound."""
+        """Whether the accountant states a loss below a proven lower bound for some sequence."""
         return any(one.kind == "loss" for one in self.findings)
 
     @property
     def verdict(self) -> str:
-        """'refuted', 'inconsistent', 'not refuted', or 'not audited' if all sequences were refused."""
+        """'refuted', 'inconsistent', 'not refuted', or 'not audited' if the accountant refused all sequences."""
         if self.refuted:
             return "refuted"
         return "inconsistent" if self.findings else "not refuted" if self.sequences else "not audited"
@@ -90,7 +98,7 @@ class AccountantAudit:
         return "\n".join(lines + [f"  {one}" for one in self.findings])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object with everything that was found."""
+        """Return the name, the verdict, the number of sequences and the findings as a JSON object."""
         found = [{**vars(one), "events": [one_event._asdict() for one_event in one.events]} for one in self.findings]
         return {"name": self.name, "verdict": self.verdict, "sequences": self.sequences, "findings": found}
 
@@ -103,7 +111,7 @@ def audit_accountant(
     seconds: float = math.inf,
     seed: int | None = None,
 ) -> AccountantAudit:
-    """Search for a sequence of events about which an accountant states a loss that is too small, or inconsistent.
+    """Search for a sequence of private releases for which an accountant states too small or inconsistent losses.
 
     Parameters
     ----------
@@ -114,7 +122,7 @@ def audit_accountant(
     sequences : int
         Number of random sequences.
     seconds : float
-        Largest time for the search; the sequence in work is finished.
+        Elapsed time after which no further sequence is tried.
     seed : int, optional
         Seed of the sequences; by default a fresh seed, which the result stores.
 
@@ -143,10 +151,11 @@ def audit_accountants(
     seed: int | None = None,
     only: Collection[str] | None = None,
 ) -> Iterator[AccountantAudit]:
-    """Audit every accountant of `library_accountants.ACCOUNTANTS` that an environment has.
+    """Audit every accountant whose library is installed in an environment, and yield the results.
 
-    ``seconds`` is the largest time for all of them, in equal shares. ``only``, if given, has the names of those that
-    are audited.
+    ``environment`` is a Python or the folder of a virtual environment; None is the current Python. The accountants are
+    those of `library_accountants.ACCOUNTANTS`, or only those with a name in ``only``. They share ``seconds``, a limit
+    on the elapsed time, equally.
     """
     seed, served = entropy(seed), ServedSubject("accountants", environment)
     try:
@@ -180,7 +189,12 @@ def _audit_accountant(
 
 
 def judge_statement(state: State, events: Events, asked: float) -> Iterator[AccountantFinding]:
-    """Yield what is wrong with the statements about one sequence."""
+    """Yield a finding for each way in which the loss that an accountant states for a sequence is wrong.
+
+    ``state`` is the accountant, and ``asked`` the delta at which it is asked. The stated epsilon is compared with a
+    proven lower bound. It is also compared with what the accountant states at half of the delta, and for variants of
+    the sequence: with repetitions as separate events, reversed, composed in two parts, and without the last event.
+    """
     said = state([events], asked)
     if said is None:
         return
@@ -208,7 +222,12 @@ def judge_statement(state: State, events: Events, asked: float) -> Iterator[Acco
 
 
 def _is_inconsistent(kind: str, said: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Return whether a statement contradicts the one about the sequence that `judge_statement` derives from it."""
+    """Return whether two statements of an accountant, each an epsilon and a delta, contradict each other.
+
+    ``said`` is about a sequence of releases. For the kind 'growth', ``other`` is about the sequence without its last
+    event and must not have a larger epsilon. For 'conversion', it is about half of the delta and must not have a
+    smaller epsilon. For other kinds, it is about a variant of the sequence that must have the same loss.
+    """
     if kind == "growth":  # fewer events have a smaller loss
         return _is_less(said[0], other[0]) and said[1] <= other[1]
     if kind == "conversion":  # a smaller delta has a larger epsilon
@@ -217,14 +236,18 @@ def _is_inconsistent(kind: str, said: tuple[float, float], other: tuple[float, f
 
 
 def _is_less(one: float, other: float) -> bool:
-    """Return whether a number is less than another one by more than what accountants may differ by."""
+    """Return whether ``one`` is below ``other`` by more than the difference `LOOSENESS` that is allowed."""
     if math.isinf(one) or math.isinf(other):
         return one < other
     return other - one > LOOSENESS[0] * max(one, other) + LOOSENESS[1]
 
 
 def shrink_events(state: State, finding: AccountantFinding) -> AccountantFinding:
-    """Return the same kind of finding for the smallest sequence that greedy removal and simplification reach."""
+    """Return a finding of the same kind for a sequence that is as small as possible.
+
+    The search is greedy: it repeatedly removes an event or simplifies a number, as long as the accountant is still
+    wrong.
+    """
     best, improved = finding, True
     while improved:
         improved = False

@@ -1,4 +1,4 @@
-"""The audit of one object: search for a pair that disproves its map, then test a coupling or a privacy loss."""
+"""The audit of one object: search for a pair that disproves its map, then test random outputs statistically."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from epsaudit.tools.maps.search import Failure, MapFinding
 from epsaudit.tools.maps.strassen import COUPLING_SCREENING_RUNS, ImpossibleCoupling, refute_coupling
 
 COUPLED_PAIRS = 48
-"""Largest number of pairs among which the training runs of a coupling choose."""
+"""Largest number of pairs of inputs from which a coupling test chooses the pair that it certifies."""
 SEARCHING, DRAWING = 0.4, 0.1
-"""[chosen] Shares of a limited time for the search of deterministic disproofs, and for drawing the pairs at one
-distance for random outputs; the rest is for random outputs."""
+"""[chosen] Shares of a time limit: for the search for deterministic disproofs, and for drawing the pairs of inputs
+at one distance. The remaining time is for calls that test random outputs."""
 LEAST_CALLING = 1.0
-"""[measured] Time of calls, in seconds, that is allowed at least where outputs are random. At 50 microseconds a call
-it is enough for 48 pairs and 3,000 runs. With 24 pairs and 2,000 runs the wrong map of make_resize of OpenDP 0.16.0 was
-refuted for three of three seeds, and with 8 pairs and 1,000 runs for one."""
+"""[measured] Smallest time in seconds that a test of random outputs gets for its calls, even if the time limit is
+lower. At 50 microseconds a call it is enough for 48 pairs and 3,000 runs. With 24 pairs and 2,000 runs the wrong map
+of make_resize of OpenDP 0.16.0 was refuted for three of three seeds, and with 8 pairs and 1,000 runs for one."""
 LEAST_COST = 1e-5
-"""Time of a call that is assumed at least, in seconds, because clocks are coarse."""
+"""Smallest time of a call in seconds that is assumed, because a coarse clock may measure 0."""
 MEASURED_DISTANCES = (1, 2, 5)
 """Distances of inputs at which a measurement is audited."""
 MEASURED_PAIRS, FEWEST_PAIRS, PAIR_COST = 16, 5, 0.2
-"""Numbers of pairs at each distance that an audit of a measurement chooses from: without a limit of time, and at least.
-[time] A pair takes 0.2 to 0.5 seconds."""
+"""The audit of a measurement chooses from `MEASURED_PAIRS` pairs at each distance. With a time limit there are
+fewer, but at least `FEWEST_PAIRS`. [time] A pair is assumed to take `PAIR_COST` seconds, and takes 0.2 to 0.5."""
 
 
 def audit_subject(
     asked: Subject, name: str, pairs: int, seconds: float, trials: int, confidence: float, seed: int
 ) -> MapAudit:
-    """Return what an audit of an object finds, or of a pipeline with each of its stages.
+    """Audit one object, or a pipeline as a whole and each of its stages, and return the result.
 
-    See `epsaudit.tools.maps.audit_map` for the arguments. The whole and the stages of a pipeline share the time and the
-    error probability.
+    The stages are the transformations that a pipeline applies one after the other. The pipeline and its stages get
+    equal shares of the time and of the error probability. See `epsaudit.tools.maps.audit_map` for the arguments.
     """
     number = asked.ask("stages")
     if not number:
@@ -73,9 +73,10 @@ def audit_subject(
 def _audit_object(
     asked: Subject, name: str, pairs: int, seconds: float, trials: int, confidence: float, seed: int
 ) -> MapAudit:
-    """Return what an audit of one object finds.
+    """Audit one object, which may be a whole pipeline, and return the result.
 
-    An error of the statistical part becomes a note if the search has found a disproof before.
+    First search for pairs of inputs that contradict the map. If outputs are random, test them statistically as well. If
+    the statistical test raises an error, the error becomes a note, provided that the search has found something.
     """
     about = asked.ask("about")
     limit = {} if seconds == math.inf else {"seconds": SEARCHING * seconds}
@@ -116,7 +117,12 @@ def _audit_object(
 def _test_coupling(
     asked: Subject, metric: str, number: int, trials: int, confidence: float, seed: int, seconds: float
 ) -> ImpossibleCoupling | None:
-    """Test whether random outputs can be coupled as the map says, for a number of pairs at distances 1 and 2."""
+    """Test whether random outputs on neighbouring inputs can be coupled within the distance that the map states.
+
+    A coupling draws an output on each of two inputs together, so that they are never farther apart than this distance.
+    About half of the ``number`` pairs of inputs are at distance 1, and the others at distance 2. Return a certificate
+    that no such coupling exists, or None.
+    """
     tested = [
         (x, y, asked.ask("map", distance=d)) for d in (1, 2) for x, y in _pairs(asked, d, number // 2, seed, seconds)
     ]
@@ -131,7 +137,10 @@ def _test_coupling(
 
 
 def _pairs(asked: Subject, distance: int, number: int, seed: int, seconds: float) -> list[tuple[Any, Any]]:
-    """Return pairs of inputs at a distance; ``seconds`` is the time of the whole audit."""
+    """Draw at most ``number`` pairs of inputs at exactly ``distance``.
+
+    ``seconds`` is the time limit of the whole audit, of which drawing gets the share `DRAWING`.
+    """
     limit = {} if seconds == math.inf else {"seconds": DRAWING * seconds}
     found: list[tuple[Any, Any]] = asked.ask("pairs", distance=distance, number=number, seed=seed + distance, **limit)
     return found
@@ -140,10 +149,12 @@ def _pairs(asked: Subject, distance: int, number: int, seed: int, seconds: float
 def _measure_outputs(
     asked: Subject, name: str, trials: int, confidence: float, seed: int, seconds: float
 ) -> Iterator[AuditResult | ConstantOutput]:
-    """Audit a measurement at each distance, with the loss that its map states there as the claim.
+    """Audit a measurement on pairs of inputs at each of `MEASURED_DISTANCES`, and yield the results.
 
-    The smallest distance is always audited. All bounds hold together with the confidence (Bonferroni): there are two at
-    each distance, one on pairs on which all outputs vary, and one on the others.
+    The claim at each distance is the privacy loss that the map states there. The smallest distance is audited even if
+    no time is left. The error probability is divided by twice the number of distances (Bonferroni), because two tests
+    may run at each distance: one on pairs with a constant output on some dataset, and one on pairs with varying
+    outputs.
     """
     confidence = 1.0 - (1.0 - confidence) / (2 * len(MEASURED_DISTANCES))
     sample, ends = sampler(asked), time.process_time() + seconds
@@ -176,12 +187,16 @@ def _measure_outputs(
 
 
 def _outcome(output: Any) -> Any:
-    """Return an output as the audit of the core knows it: a failure by the name of its exception."""
+    """Convert an output for `epsaudit.audit`: a `Failure` becomes a `Raised`, and other outputs do not change."""
     return Raised(output.said.partition(":")[0]) if isinstance(output, Failure) else output
 
 
 def _claim_of(stated: dict[str, Any]) -> Claim | None:
-    """Return the claim of a stated loss, or None if the loss has no limit or makes no claim that can be audited."""
+    """Return the privacy claim for the loss that a map states, or None if the loss is infinite or cannot be audited.
+
+    ``stated`` has numbers by name, such as {"epsilon": 1.0}. The pairs (epsilon, delta) of a privacy profile have the
+    name "points"; the claim is then a trade-off curve.
+    """
     if "points" in stated:
         points = tuple((float(epsilon), float(delta)) for epsilon, delta in stated["points"] if delta < 1.0)
         return TradeOff(points) if points else None

@@ -1,6 +1,7 @@
-"""The process of the audited library's environment: it answers requests about one object, as lines of JSON.
+"""The program that runs in the Python environment of the audited library and answers requests about one object.
 
-Needs Python 3.8 and no package. `epsaudit.tools.maps.process` starts it.
+Requests and answers are lines of JSON. `epsaudit.tools.maps.process` starts the program, which needs Python 3.8 and no
+package.
 """
 
 from __future__ import annotations
@@ -31,17 +32,22 @@ from epsaudit.tools.maps.search import CachedMap, Deadline, Failure, accepted, d
 from epsaudit.tools.maps.subject import Adapter, read_subject
 
 MAX_TRIES = 4_000
-"""Number of neighbours that are drawn to collect pairs at a distance."""
+"""Largest number of neighbours that are drawn to collect pairs of inputs at a given distance."""
 CHOICE = 4
-"""[chosen] Number of pairs that are drawn for each one that is wanted, if time is limited, so that all sizes occur."""
+"""[chosen] If time is limited, drawing stops only after this multiple of the wanted number of pairs, so that pairs
+of all sizes occur."""
 COST_RUNS = 40
-"""Number of calls that show how long one takes."""
+"""Number of calls over which the time of one call is averaged."""
 PROFILE_EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Values of epsilon at which a privacy profile is read."""
+"""Values of epsilon at which a privacy profile is evaluated."""
 
 
 def to_wire(value: Any) -> Any:
-    """Return a value as JSON can write it; lists, tuples and dictionaries keep their types."""
+    """Encode a value so that JSON can represent it; `from_wire` decodes it.
+
+    Lists, tuples, dictionaries, bytes, failures, NaN and infinite numbers keep their types. A fraction becomes a
+    number, and a value of an unknown type becomes its `repr`.
+    """
     if isinstance(value, Failure):
         return {"failure": value.said}
     if isinstance(value, float) and not math.isfinite(value):
@@ -62,7 +68,7 @@ def to_wire(value: Any) -> Any:
 
 
 def from_wire(value: Any) -> Any:
-    """Return the value that `to_wire` wrote."""
+    """Decode a value that `to_wire` has encoded."""
     if isinstance(value, list):
         return [from_wire(one) for one in value]
     if isinstance(value, dict):
@@ -81,9 +87,11 @@ def from_wire(value: Any) -> Any:
 def draw_pairs(
     subject: Adapter, distance: int, number: int, seed: int, seconds: float = math.inf
 ) -> list[tuple[Any, Any]]:
-    """Return pairs of members at exactly a distance, of all sizes that were drawn but the largest.
+    """Draw at most ``number`` pairs of inputs whose distance is exactly ``distance``.
 
-    After ``seconds`` of processor time, drawing ends with `CHOICE` times as many pairs as are asked for.
+    The returned pairs are spread evenly over the lengths of the drawn pairs as text. Lists with more than
+    `MAX_DRAWN_SIZE` records are left out. Drawing stops after ``seconds`` of processor time, but not before `CHOICE`
+    times ``number`` different pairs have been found.
     """
     rng, target = random.Random(seed), distance_of(subject.input_metric, distance)
     is_sum = inner_of(subject.input_metric) or name_of(subject.input_metric) in (
@@ -115,9 +123,10 @@ def draw_pairs(
 
 
 def sample_outputs(subject: Adapter, data: Any, number: int) -> list[Any]:
-    """Return the outputs of independent calls, in which an exception is a `Failure`.
+    """Call the audited function ``number`` times on the same input and return the outputs.
 
-    Raises `TypeError` for objects that are described by their address in memory, because an address is no output.
+    A call that raises an exception has a `Failure` as its output. Raises `TypeError` if the `repr` of an output
+    contains an address in memory, because outputs of such a type cannot be compared.
     """
     found = [run_on(subject, data) for _ in range(number)]
     if any(" at 0x" in repr(one) for one in found[:2]):
@@ -126,10 +135,10 @@ def sample_outputs(subject: Adapter, data: Any, number: int) -> list[Any]:
 
 
 def read_losses(measurement: Any, d_in: Any) -> dict[str, Any]:
-    """Return the numbers of the loss that a measurement states at a distance.
+    """Return the privacy loss that a measurement states for inputs at distance ``d_in``, as numbers by name.
 
-    A privacy profile is returned as "points": pairs (epsilon, delta). The map of an `Adapter` gives an epsilon, a pair
-    (epsilon, delta), or numbers by name, such as {"rho": 0.5}.
+    Examples are {"epsilon": 1.0} and {"rho": 0.5}. A privacy profile is returned as {"points": [(epsilon, delta),
+    ...]}. The map of an `Adapter` gives an epsilon, a pair (epsilon, delta), or numbers by name.
     """
     if isinstance(measurement, MadePipeline):
         return measurement.losses(d_in)
@@ -145,7 +154,12 @@ def read_losses(measurement: Any, d_in: Any) -> dict[str, Any]:
 
 
 def answer_request(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
-    """Return the answer to one request."""
+    """Answer one request about an audited object.
+
+    ``request["what"]`` is the kind of request, such as "search" or "sample". ``subject`` describes the object as an
+    `Adapter`; ``original`` is the object itself, from which the stated privacy loss is read. A request of an unknown
+    kind is answered with the metrics and the domain of the object.
+    """
     what = request["what"]
     if what == "search":
         found = search(subject, request["pairs"], request["seed"], seconds=request.get("seconds", math.inf))
@@ -175,7 +189,10 @@ def answer_request(subject: Adapter, original: Any, request: dict[str, Any]) -> 
 
 
 def read_frames(original: Any) -> Any:
-    """Return an object, or, if it is of OpenDP and has data frames as inputs, one with lists of records as inputs."""
+    """Wrap an OpenDP object whose inputs are data frames, so that its inputs become lists of records.
+
+    Any other object is returned unchanged.
+    """
     if not str(getattr(original, "input_domain", "")).startswith("FrameDomain("):
         return original
     from epsaudit.tools.maps.opendp_frames import Framed  # needs Polars
@@ -184,7 +201,10 @@ def read_frames(original: Any) -> Any:
 
 
 class Made:
-    """One object, which answers all requests. ``make``, if given, makes it anew."""
+    """A transformation or measurement that has been made in this process, and that answers requests of the audit.
+
+    ``make``, if given, is a function that makes another copy of the object.
+    """
 
     def __init__(self, original: Any, make: Callable[[], Any] | None = None) -> None:
         self._original, self._make = read_frames(original), make
@@ -192,15 +212,15 @@ class Made:
 
     @property
     def subject(self) -> Adapter:
-        """The object as an `Adapter`."""
+        """The object as an `Adapter`, which has the same attributes for objects of all libraries."""
         return self._subject
 
     def losses(self, d_in: Any) -> dict[str, Any]:
-        """Return the numbers of the loss that a measurement states at a distance."""
+        """Return the privacy loss that the map states for inputs at distance ``d_in``, as numbers by name."""
         return read_losses(self._original, d_in)
 
     def __call__(self, request: dict[str, Any]) -> Any:
-        """Return the answer to a request."""
+        """Return the answer to a request, a dictionary in which "what" is the kind of request."""
         if request["what"] == "stages":
             return 0
         if request["what"] == "remade":
@@ -210,7 +230,11 @@ class Made:
 
 
 class MadePipeline:
-    """A pipeline. A request with a "stage", numbered from 0 on, is about that stage, and any other about the whole."""
+    """A pipeline that has been made in this process, and that answers requests of the audit.
+
+    A pipeline is a list of stages: the output of each transformation is the input of the next one. A request with the
+    key "stage", counted from 0, is answered by that stage. All other requests are about the whole pipeline.
+    """
 
     def __init__(self, originals: Any, make: Callable[[], Any] | None = None) -> None:
         self._make = make
@@ -223,11 +247,14 @@ class MadePipeline:
         return Made(original, None if make is None else lambda: make()[number])
 
     def losses(self, d_in: Any) -> dict[str, Any]:
-        """Return the numbers of the loss that the last stage states for inputs that the other stages allow."""
+        """Return the privacy loss that a pipeline states for inputs at distance ``d_in``, as numbers by name.
+
+        It is the loss that the last stage states for the distance that the maps of all other stages allow.
+        """
         return self._stages[-1].losses(allowed_distance(self._adapters[:-1], d_in))
 
     def __call__(self, request: dict[str, Any]) -> Any:
-        """Return the answer to a request."""
+        """Return the answer to a request, a dictionary in which "what" is the kind of request."""
         if request["what"] == "stages":
             return len(self._stages)
         if request["what"] == "joints":
@@ -243,12 +270,16 @@ class MadePipeline:
 
 
 def read_made(original: Any, make: Callable[[], Any] | None = None) -> Made | MadePipeline:
-    """Return what answers requests about an object, or about a list of stages."""
+    """Return a `MadePipeline` for a list of stages, and a `Made` for any other object. Both answer requests."""
     return MadePipeline(original, make) if is_pipeline(original) else Made(original, make)
 
 
 class Constructors:
-    """All constructors of OpenDP: requests build their objects and choose the one that answers further requests."""
+    """All constructors of OpenDP, in a process that answers requests of the audit.
+
+    The request "build" builds the objects of one constructor. The request "choose" selects one of these objects, which
+    then answers all requests of other kinds.
+    """
 
     def __init__(self) -> None:
         from epsaudit.tools.maps.opendp_constructors import ConstructorLibrary
@@ -257,7 +288,7 @@ class Constructors:
         self._chosen: Any = None
 
     def __call__(self, request: dict[str, Any]) -> Any:
-        """Return the answer to a request."""
+        """Return the answer to a request, a dictionary in which "what" is the kind of request."""
         if request["what"] == "version":
             return self._library.version
         if request["what"] == "names":
@@ -277,7 +308,11 @@ class Constructors:
 
 
 def make_respondent(name: str) -> Any:
-    """Return what answers requests: all constructors of OpenDP, all accountants, or the object of 'module:make'."""
+    """Return the callable that answers the requests which this process receives.
+
+    ``name`` is "opendp" for all constructors of OpenDP, "accountants" for all privacy accountants, or 'module:make' for
+    the object that this function makes.
+    """
     if name == "opendp":
         return Constructors()
     if name == "accountants":
@@ -289,7 +324,11 @@ def make_respondent(name: str) -> Any:
 
 
 def main() -> None:
-    """Make the object and answer requests until the input ends."""
+    """Answer the requests on standard input, one line of JSON each, until the input ends.
+
+    The command line names the object that answers them; see `make_respondent`. The first line of output is "ready" or
+    the error that occurred while the object was made.
+    """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # text that a library prints must not become part of an answer
     sys.path.insert(0, os.getcwd())

@@ -1,7 +1,7 @@
 """The disproof of a measurement whose output on one dataset never varies, such as one that always raises an exception.
 
-The audit of the core refuses such functions, because noise that was drawn once and is remembered looks the same. Here
-the object can be made anew, which rules this out: objects that were made anew must give the same output.
+`epsaudit.audit` refuses a constant output, because it may be noise that was drawn once and cached. Here new copies of
+the object can be made. If all copies give the same output, it is not cached noise.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from epsaudit.tools.maps.process import Subject
 from epsaudit.tools.maps.search import key_of
 
 CONSTANT_TRAINING_RUNS = 24
-"""Number of runs on each dataset that show whether the output varies."""
+"""Number of runs on each dataset that decide whether the output varies."""
 REMADE = 48
-"""Number of objects that are made anew. Remembered randomised response at epsilon 1 agrees with probability 3e-7."""
+"""Number of new copies of the object whose outputs must all agree. If an object draws randomised response at epsilon
+1 once and caches it, all of its copies agree with probability 3e-7."""
 
 
 @dataclass(frozen=True)
 class ConstantOutput:
-    """An output that a measurement always gives on ``x`` and rarely on ``y``, with a lower bound on its loss."""
+    """Evidence against a measurement: an output that it always gives on ``x`` and rarely on ``y``.
+
+    ``bound`` is the lower bound on the privacy loss that follows at the ``confidence``.
+    """
 
     x: Any
     y: Any
@@ -57,10 +61,11 @@ def share_of_commonest(outputs: Sequence[Any]) -> float:
 def refute_constant(
     asked: Subject, pairs: list[tuple[Any, Any]], claim: Claim, runs: int, confidence: float
 ) -> ConstantOutput | None:
-    """Return a disproof of a claim by an output that never varies on one dataset of a pair, or None.
+    """Test a claim with an output that a measurement always gives on one dataset and never on its neighbour.
 
-    The output and the pair are chosen on `CONSTANT_TRAINING_RUNS`. ``runs`` fresh runs on each dataset then give two
-    Clopper-Pearson limits, which hold together at the confidence.
+    The pair and the output are chosen on `CONSTANT_TRAINING_RUNS` runs. ``runs`` fresh runs on each dataset then give a
+    lower and an upper Clopper-Pearson limit on the probabilities of the output, which hold together at the
+    ``confidence``. Return the disproof if they contradict the claim, and None otherwise.
     """
     for one, other in pairs:
         for x, y in ((one, other), (other, one)):

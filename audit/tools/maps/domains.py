@@ -1,4 +1,4 @@
-"""Descriptions of domains, and members of them that tend to break code: bounds, largest numbers, ties, empty data.
+"""Descriptions of domains, and random members that often reveal errors: bounds, largest numbers, ties, empty data.
 
 Needs Python 3.8 and no package, because it runs in the environment of the audited library.
 """
@@ -14,21 +14,21 @@ from typing import Any, NamedTuple, Union
 from epsaudit.tools.maps.metrics import record_identity
 
 MAX_DRAWN_SIZE = 7
-"""Largest number of records of most drawn members. Small members break most code, and are simple to read."""
+"""Largest number of records of most drawn datasets. Small datasets reveal most errors and are easy to read."""
 LONG_SIZE = 200
-"""Number of records of a few drawn members, for code that treats long data in another way."""
+"""Number of records of the few long datasets that are drawn, for code that treats long data in another way."""
 TEXTS = ("", "a", "b", "A", "0", "é", "\u0000", "a b", "x" * 40, "\U0001f642")
-"""Texts that domains of text contain."""
+"""Values that are drawn from domains of text."""
 BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": -8, "u16": -16, "u32": -32, "u64": -64, "usize": -64}
-"""Number of bits of integer types; negative for types without a sign."""
+"""Number of bits of each integer type. The number is negative for unsigned types."""
 
 
 class Atom(NamedTuple):
-    """A domain of single values.
+    """A domain of single values, such as integers between two bounds.
 
-    ``kind`` is 'int', 'float', 'str', 'bool', or a name in `BITS`; a plain 'int' has 64 bits. ``low`` and ``high`` are
-    inclusive bounds or None, ``nan`` says whether NaN is a member, ``null`` whether None is, and ``categories`` lists
-    the members if there are few.
+    ``kind`` is 'int', 'float', 'f32', 'f64', 'str', 'bool', 'bytes', or an integer type in `BITS` such as 'u8'; a plain
+    'int' has 64 bits. ``low`` and ``high`` are inclusive bounds or None, ``nan`` says whether NaN is a member, ``null``
+    whether None is, and ``categories`` lists the members if there are few.
     """
 
     kind: str
@@ -40,24 +40,28 @@ class Atom(NamedTuple):
 
 
 class Vector(NamedTuple):
-    """A domain of lists of values of one atom; ``size`` is the number of values, or None for any number."""
+    """A domain of lists of values from the domain ``atom``, with ``size`` values each (None for any number)."""
 
     atom: Atom
     size: int | None = None
 
 
 class Mapping(NamedTuple):
-    """A domain of dictionaries; the values are single values, or lists, such as the parts of a partitioned dataset."""
+    """A domain of dictionaries, with the domain ``key`` of the keys and the domain ``value`` of the values.
+
+    The values are single values, or lists such as the parts of a partitioned dataset.
+    """
 
     key: Atom
     value: Atom | Vector
 
 
 class Margin(NamedTuple):
-    """What is known about the groups of a data frame in which the columns ``by`` have equal values.
+    """What is publicly known about the groups of records that have equal values in the columns ``by``.
 
-    A group has at most ``max_length`` records, and there are at most ``max_groups`` groups. The ``invariant`` is empty,
-    or 'keys' or 'lengths': neighbours have the same groups, or groups of the same lengths.
+    A group has at most ``max_length`` records, and there are at most ``max_groups`` groups; None means no limit. If
+    ``invariant`` is 'keys', neighbouring data frames have the same groups. If it is 'lengths', these groups also have
+    equal lengths. Otherwise it is empty. The term is OpenDP's.
     """
 
     by: tuple[str, ...]
@@ -67,9 +71,9 @@ class Margin(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A domain of data frames: lists of records, each a dictionary from the names of the columns to values.
+    """A domain of data frames. A data frame is a list of records, each a dictionary from column names to values.
 
-    ``columns`` has the domain of the values of each column, by name.
+    ``columns`` maps each column name to the domain of its values. ``margins`` restrict the groups of records.
     """
 
     columns: dict[str, Atom]
@@ -94,7 +98,7 @@ def to_single(value: float) -> float:
 
 
 def single_above(value: float) -> float:
-    """Return the smallest floating-point number of 32 bits that is not below a number of at least 0."""
+    """Round a number that is not negative up to a 32-bit floating-point number."""
     near = to_single(value)
     if near >= value:
         return near
@@ -102,17 +106,17 @@ def single_above(value: float) -> float:
 
 
 def is_float(atom: Atom) -> bool:
-    """Return whether the values of an atom are floating-point numbers."""
+    """Return whether a domain of single values consists of floating-point numbers."""
     return atom.kind in ("float", "f32", "f64")
 
 
 def is_number(atom: Atom) -> bool:
-    """Return whether the values of an atom are numbers."""
+    """Return whether a domain of single values consists of numbers."""
     return is_float(atom) or atom.kind == "int" or atom.kind in BITS
 
 
 def limits(atom: Atom) -> tuple[Any, Any]:
-    """Return the smallest and the largest finite member of an atom of numbers."""
+    """Return the smallest and the largest finite member of a domain of numbers."""
     if is_float(atom):
         low, high = float_limits(atom.kind)
     else:
@@ -122,7 +126,10 @@ def limits(atom: Atom) -> tuple[Any, Any]:
 
 
 def contains(domain: Domain, value: Any) -> bool:
-    """Return whether a value is a member of a domain; a number of 64 bits is in no domain of numbers of 32 bits."""
+    """Return whether a value is a member of a domain.
+
+    A number is a member of a domain of 32-bit floating-point numbers only if 32 bits represent it exactly.
+    """
     if isinstance(domain, Vector):
         if not isinstance(value, (list, tuple)) or (domain.size is not None and len(value) != domain.size):
             return False
@@ -152,18 +159,21 @@ def contains(domain: Domain, value: Any) -> bool:
 
 
 def _is_record(domain: Frame, value: Any) -> bool:
-    """Return whether a value is a record with the columns of a frame."""
+    """Return whether a value is a dictionary with exactly the columns of a data frame, and valid values in them."""
     is_dict = isinstance(value, dict) and value.keys() == domain.columns.keys()
     return is_dict and all(contains(atom, value[name]) for name, atom in domain.columns.items())
 
 
 def group_lengths(records: list[Any], by: tuple[str, ...]) -> Counter[Any]:
-    """Return the number of records in each group; the groups are named by stand-ins for the values of their columns."""
+    """Count the records of each group, where a group has equal values in the columns ``by``.
+
+    The keys of the result are hashable stand-ins for these values; see `record_identity`.
+    """
     return Counter(tuple(record_identity(one[name]) for name in by) for one in records)
 
 
 def _fits(domain: Frame, records: list[Any]) -> bool:
-    """Return whether the groups of these records are as the margins say."""
+    """Return whether the groups of these records satisfy the limits on their number and length in the domain."""
     for margin in domain.margins:
         lengths = group_lengths(records, margin.by)
         if margin.max_groups is not None and len(lengths) > margin.max_groups:
@@ -174,7 +184,11 @@ def _fits(domain: Frame, records: list[Any]) -> bool:
 
 
 def are_comparable(domain: Domain, x: Any, y: Any) -> bool:
-    """Return whether what a domain calls invariant is equal for two members, so that they can be neighbours."""
+    """Return whether two members of a domain can be neighbours, as far as invariants of the domain are concerned.
+
+    Only margins of data frames have invariants: they may require that neighbours have the same groups of records, or
+    groups of the same lengths.
+    """
     for margin in domain.margins if isinstance(domain, Frame) else ():
         first, second = group_lengths(x, margin.by), group_lengths(y, margin.by)
         if margin.invariant == "keys" and first.keys() != second.keys():
@@ -186,7 +200,7 @@ def are_comparable(domain: Domain, x: Any, y: Any) -> bool:
 
 @lru_cache(maxsize=64)
 def special_values(atom: Atom) -> list[Any]:
-    """Return members of an atom at which code tends to break, in the order in which they read most simply."""
+    """Return members of a domain that often reveal errors, such as bounds and NaN; simple values come first."""
     if atom.categories:
         found = list(atom.categories)
     elif atom.kind == "bool":
@@ -214,7 +228,7 @@ def special_values(atom: Atom) -> list[Any]:
 
 
 def _next_float(value: float, direction: int) -> float:
-    """Return the next larger or smaller floating-point number."""
+    """Return the next larger floating-point number if ``direction`` is 1, and the next smaller one if it is -1."""
     if value != value or abs(value) == math.inf:
         return value
     if value == 0.0:
@@ -224,7 +238,7 @@ def _next_float(value: float, direction: int) -> float:
 
 
 def draw_value(atom: Atom, rng: Any) -> Any:
-    """Draw a member of an atom: usually a special one, sometimes a random number."""
+    """Draw a member of a domain of single values: usually one of `special_values`, else a random number."""
     special = special_values(atom)
     if atom.categories or not is_number(atom) or rng.random() < 0.75:
         # simple values come first and are drawn more often, so that ties occur
@@ -240,14 +254,18 @@ def draw_value(atom: Atom, rng: Any) -> Any:
 
 
 def is_whole_text(value: Any) -> bool:
-    """Return whether no library in C cuts a value short. Keys that are cut short may become equal."""
+    """Return whether a value is free of null characters, at which libraries in C may end a text.
+
+    Two dictionary keys that differ only after a null character would become equal.
+    """
     return not (isinstance(value, str) and "\0" in value)
 
 
 def draw_record(domain: Vector | Frame, rng: Any, beside: list[Any]) -> Any:
-    """Draw a record of a dataset; of a frame often one that differs in one column from a record ``beside`` it.
+    """Draw a record to be added to a dataset that has the records ``beside``.
 
-    Columns that name the groups of an invariant margin are copied, so that the group exists.
+    For a data frame, the record is often a copy of one of these records with a new value in one column. If the groups
+    of a margin are invariant, the columns that define them keep their values, so that no new group appears.
     """
     if isinstance(domain, Vector):
         return draw_value(domain.atom, rng)
@@ -261,7 +279,7 @@ def draw_record(domain: Vector | Frame, rng: Any, beside: list[Any]) -> Any:
 
 
 def draw_member(domain: Domain, rng: Any) -> Any:
-    """Draw a member of a domain."""
+    """Draw a random member of a domain: a single value, a list, a dictionary or a data frame."""
     if isinstance(domain, Atom):
         return draw_value(domain, rng)
     if isinstance(domain, Mapping):
@@ -278,7 +296,7 @@ def draw_member(domain: Domain, rng: Any) -> Any:
 
 
 def _draw_frame(domain: Frame, size: int, rng: Any) -> list[Any]:
-    """Draw a frame with at most ``size`` records; records that no margin allows are left out."""
+    """Draw a data frame of at most ``size`` records. Drawn records that would violate a margin are left out."""
     free = domain._replace(margins=tuple(one._replace(invariant="") for one in domain.margins))
     made: list[Any] = []
     for _ in range(size):

@@ -1,4 +1,4 @@
-"""Neighbours of a member of a domain: paths of single edits of the input metric.
+"""Random neighbours of an input, which are made by a number of single edits, such as the removal of one record.
 
 The number of edits is an upper bound on the distance. The search computes the distance itself by
 `epsaudit.tools.maps.metrics.input_distance`. Needs Python 3.8 and no package, because it runs in the environment of the
@@ -36,16 +36,17 @@ from epsaudit.tools.maps.metrics import (
 )
 
 MAX_EDITS = 8
-"""Largest number of edits of a path."""
+"""Largest number of edits between two inputs."""
 STEPS = (1, 2, 3, 0.5, 0.25, 1e-9, 1e9)
-"""Sizes of steps in metrics of numbers."""
+"""Sizes by which an edit may move a number."""
 
 
 def draw_neighbour(x: Any, domain: Domain, metric: str, edits: int, rng: Any, steps: tuple[float, ...] = STEPS) -> Any:
-    """Return a member of the domain at the end of a path of ``edits`` edits from ``x``, or None if it left the domain.
+    """Apply random edits to the input ``x`` and return the result, or None if it is not a neighbour in the domain.
 
-    Under a metric of multisets, the order of the records is changed as well. ``steps`` are the sizes of edits under a
-    metric of numbers.
+    The number ``edits`` is counted as the input ``metric`` counts distances. An edit inserts, deletes or replaces a
+    record or a person, or moves a number by one of ``steps``. Metrics that ignore the order of records also let records
+    be shuffled. Raises `UndefinedDistanceError` if the metric is not defined on the domain.
     """
     name, inner = name_of(metric), inner_of(metric)
     if name == "FrameDistance":
@@ -68,7 +69,10 @@ def draw_neighbour(x: Any, domain: Domain, metric: str, edits: int, rng: Any, st
 
 
 def _edit_dataset(y: list[Any], domain: Vector | Frame, name: str, edits: int, rng: Any) -> list[Any]:
-    """Return a list with records inserted, deleted or replaced; a replaced one may count twice."""
+    """Insert, delete or replace random records of the list ``y``, and return it.
+
+    If the size is fixed but the metric ``name`` counts insertions and deletions, a replacement counts as two edits.
+    """
     replaces = name in ("ChangeOneDistance", "HammingDistance")
     if isinstance(domain, Vector):
         is_sized = domain.size is not None
@@ -89,7 +93,11 @@ def _edit_dataset(y: list[Any], domain: Vector | Frame, name: str, edits: int, r
 
 
 def _edit_persons(y: list[Any], domain: Frame, column: str, name: str, edits: int, rng: Any) -> list[Any] | None:
-    """Return a frame with persons added, removed or exchanged, each with all records; None if no identifier is free."""
+    """Add, remove or exchange random persons of a data frame, each with all of their records, and return the result.
+
+    ``column`` identifies the persons. The metric 'ChangeOneIdDistance' exchanges persons; other metrics add and remove
+    them. Return None if no unused identifier could be drawn for a new person.
+    """
     for _ in range(edits):
         known = list({repr(one[column]): one[column] for one in y}.values())
         removed = bool(known) and (name == "ChangeOneIdDistance" or rng.random() < 0.5)
@@ -112,7 +120,11 @@ def _edit_persons(y: list[Any], domain: Frame, column: str, name: str, edits: in
 
 
 def _edit_parts(x: Any, domain: Domain, inner: str, edits: int, rng: Any) -> Any:
-    """Return a dictionary of datasets in which all edits are in one part, or each in a random one."""
+    """Edit the parts of a partitioned dataset, a dictionary of lists, and return the result.
+
+    Half of the time all edits are applied to one part, and otherwise each edit to a random part. ``inner`` is the
+    metric of the parts. Return None if an edited part is not in its domain.
+    """
     if not (isinstance(domain, Mapping) and isinstance(domain.value, Vector)):
         raise UndefinedDistanceError(f"{inner} of parts is not defined on the domain {domain!r}")
     found = {name: list(part) for name, part in x.items()}
@@ -128,7 +140,10 @@ def _edit_parts(x: Any, domain: Domain, inner: str, edits: int, rng: Any) -> Any
 
 
 def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any, steps: tuple[float, ...]) -> Any:
-    """Return a number, vector or dictionary with some components moved, half of the time in the same direction."""
+    """Move random components of a number, a vector or a dictionary by random steps, and return the result.
+
+    Half of the time all steps have the same sign.
+    """
     signs = rng.choice(((-1, 1), (-1, 1), (-1,), (1,)))
     if isinstance(domain, Frame) or (isinstance(domain, Mapping) and isinstance(domain.value, Vector)):
         raise UndefinedDistanceError(f"{name} is not defined on the domain {domain!r}")
@@ -163,7 +178,11 @@ def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any, steps
 
 
 def pieces(x: Any, y: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield smaller pairs than (x, y), to be tried in order: without chunks, persons, keys or single records."""
+    """Yield smaller variants of the pair (x, y) of inputs, in the order in which they should be tried.
+
+    A variant lacks a key of a dictionary, all records of a person or group, a chunk of records at the same place of
+    both lists, or a single record. Another kind of variant keeps only the records of one person or group.
+    """
     if isinstance(x, dict) and isinstance(y, dict):
         for name in {**x, **y}:
             yield _without(x, name), _without(y, name)
@@ -196,7 +215,10 @@ def _without(found: dict[Any, Any], name: Any) -> dict[Any, Any]:
 
 
 def frame_cells(domain: Domain, records: Any) -> list[tuple[str, Atom, Any]]:
-    """Return the values in a list or data frame, each with its column and its domain; empty for other members."""
+    """Return all values of a list or data frame, each as a tuple of its column, its domain and the value.
+
+    The column of a value in a list is an empty text. Inputs of other kinds have no such values.
+    """
     if isinstance(domain, Vector):
         return [("", domain.atom, one) for one in records]
     if isinstance(domain, Frame):
@@ -205,7 +227,7 @@ def frame_cells(domain: Domain, records: Any) -> list[tuple[str, Atom, Any]]:
 
 
 def simpler(x: Any, y: Any, domain: Domain) -> Iterator[tuple[Any, Any]]:
-    """Yield pairs in which one value is replaced, in both lists and in one column, by a simpler one."""
+    """Yield variants of a pair of inputs in which one value is replaced by a simpler one throughout its column."""
     known = {(name, repr(one)): (atom, one) for name, atom, one in frame_cells(domain, x) + frame_cells(domain, y)}
     for (column, said), (atom, old) in known.items():
         for new in special_values(atom)[:4]:
@@ -215,7 +237,10 @@ def simpler(x: Any, y: Any, domain: Domain) -> Iterator[tuple[Any, Any]]:
 
 
 def _replaced(record: Any, column: str, old: Any, new: Any) -> Any:
-    """Return a record, or a value, in which one value is replaced."""
+    """Return a record in which the value of one column is replaced by ``new`` if it equals ``old``.
+
+    An empty column name means that the record is itself the value.
+    """
     if not column:
         return new if repr(record) == repr(old) else record
     return {**record, column: new} if repr(record[column]) == repr(old) else record

@@ -1,4 +1,4 @@
-"""Sequences of private releases as accountants count them: what is released, and how often.
+"""Sequences of private releases, as accountants count them: what is released, and how often.
 
 Needs Python 3.8 and no package, because it runs in the environment of the audited library.
 """
@@ -8,28 +8,30 @@ from __future__ import annotations
 from typing import Any, Iterator, NamedTuple, Tuple  # noqa: UP035  # Python 3.8 may run this
 
 NOISES = (1.0, 2.0, 0.5, 4.0, 10.0, 0.8, 1.3, 30.0)
-"""Noise multipliers and scales of Laplace noise, for sums of sensitivity 1."""
+"""Standard deviations of Gaussian noise and scales of Laplace noise that are drawn, for sums of sensitivity 1."""
 EPSILONS = (1.0, 0.5, 0.1, 2.0, 0.01, 0.3)
-"""Epsilons of pure and approximate releases."""
+"""Values of epsilon that are drawn for pure and approximate releases."""
 RATES = (0.5, 0.1, 0.01, 0.25)
-"""Sampling rates."""
+"""Sampling rates that are drawn."""
 FAILURES = (1e-3, 1e-5, 0.01, 1e-6)
-"""Deltas of approximate releases."""
+"""Values of delta that are drawn for approximate releases."""
 REPEATS = (1, 1, 1, 2, 3, 10, 100)
-"""Numbers of repetitions; a single release is drawn most often."""
+"""Numbers of repetitions that are drawn. A single release is the most frequent."""
 DELTAS = (1e-5, 1e-3, 1e-6, 0.01, 1e-8)
-"""Deltas that accountants are asked for."""
+"""Values of delta at which accountants are asked for epsilon."""
 MAX_EVENTS = 3
 """Largest number of different events in a sequence."""
 
 
 class ReleaseEvent(NamedTuple):
-    """A release that is repeated ``repeats`` times with fresh noise.
+    """A private release that is repeated ``repeats`` times with fresh noise.
 
-    ``kind`` is 'gaussian' or 'laplace' (a sum of sensitivity 1, with noise of this standard deviation or scale),
-    'subsampled' (Gaussian noise on a Poisson sample in which each record is with probability ``rate``), 'response'
-    (one of two answers, which is drawn uniformly with probability ``rate``), 'pure' (any mechanism that is
-    ``noise``-DP), or 'approximate' (any mechanism that is (``noise``, ``failure``)-DP).
+    ``kind`` says what is released:
+
+    - 'gaussian' or 'laplace': a sum of sensitivity 1, with ``noise`` as the standard deviation or the scale.
+    - 'subsampled': the same with Gaussian noise, on a sample that contains each record with probability ``rate``.
+    - 'response': one of two answers, which is drawn uniformly with probability ``rate`` and is the true one otherwise.
+    - 'pure' or 'approximate': any mechanism that is ``noise``-DP, or (``noise``, ``failure``)-DP.
     """
 
     kind: str
@@ -54,7 +56,7 @@ Events = Tuple[ReleaseEvent, ...]  # noqa: UP006  # Python 3.8 may run this
 
 
 def draw_events(kinds: Any, rng: Any) -> Events:
-    """Draw a sequence of one to `MAX_EVENTS` events of these kinds."""
+    """Draw a random sequence of one to `MAX_EVENTS` release events, whose kinds are among ``kinds``."""
 
     def draw() -> ReleaseEvent:
         kind = rng.choice(kinds)
@@ -68,7 +70,7 @@ def draw_events(kinds: Any, rng: Any) -> Events:
 
 
 def smaller_events(events: Events) -> Iterator[Events]:
-    """Yield smaller sequences: without an event, with fewer repetitions, and with simpler numbers."""
+    """Yield smaller variants of a sequence: without an event, with fewer repetitions, or with simpler numbers."""
     for place, one in enumerate(events):
         rest = events[:place], events[place + 1 :]
         if len(events) > 1:
@@ -83,13 +85,19 @@ def smaller_events(events: Events) -> Iterator[Events]:
 
 
 def tables_of(one: ReleaseEvent) -> dict[str, tuple[tuple[float, ...], float]]:
-    """Return, for each number of an event that is drawn, its table and its value."""
+    """Return the noise, rate and failure of an event, each with the table of values from which it is drawn.
+
+    The values in a table are ordered from simple to complicated.
+    """
     noises = EPSILONS if one.kind in ("pure", "approximate") else NOISES
     return {"noise": (noises, one.noise), "rate": (RATES, one.rate), "failure": (FAILURES, one.failure)}
 
 
 def size_of(events: Events) -> tuple[Any, ...]:
-    """Return a key that orders sequences by size: number of events, repetitions, and how complicated numbers are."""
+    """Return a key by which sequences are sorted from small to large.
+
+    It compares the number of events, then the number of releases, and then how complicated their numbers are.
+    """
 
     def places(one: ReleaseEvent) -> int:
         return sum(table.index(value) for table, value in tables_of(one).values() if value in table)

@@ -1,4 +1,4 @@
-"""The audit of all constructors of OpenDP that can be built, one after the other, with a file to resume from."""
+"""The audit of all constructors of OpenDP that can be built, one after the other, with a checkpoint file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from epsaudit.tools.maps.process import ServedSubject
 from epsaudit.tools.maps.result import MapAudit
 
 ConstructorProgress = Callable[[int, int, str], None]
-"""A function of the number of finished constructors, the number of all, and the name of the next one."""
+"""A function that is called with the number of finished constructors, the number of all constructors, and the name
+of the next one."""
 MOST_OBJECTS = 1_000
-"""[chosen] The error probability is divided by this number, which is larger than that of objects that can be built, so
-that all refutations by statistics hold together."""
+"""[chosen] Upper limit on the number of objects that can be built. The error probability is divided by it, so that
+all statistical refutations hold together."""
 
 
 @dataclass(frozen=True)
 class ConstructorAudit:
-    """What was tried and found for one constructor."""
+    """Result of the audit of all objects that one constructor of OpenDP was used to build."""
 
     name: str
     built: int
@@ -39,12 +40,12 @@ class ConstructorAudit:
     refuted: int = 0
     """Number of objects that were refuted."""
     smallest: str = ""
-    """The disproof with the smallest pair, on one line."""
+    """The disproof with the shortest text, including its pair of inputs, on one line."""
     found: str = ""
-    """The result for this object as text, or the reason why objects were not audited."""
+    """The result for the object of this disproof as text, or the reasons why objects were not audited."""
 
     def row(self) -> dict[str, Any]:
-        """Return the row of a table."""
+        """Return the result as a dictionary, which is a row of a table."""
         return dict(vars(self))
 
 
@@ -58,24 +59,23 @@ def audit_constructors(
     checkpoint: Path | None = None,
     progress: ConstructorProgress | None = None,
 ) -> Iterator[ConstructorAudit]:
-    """Audit every constructor of the OpenDP in an environment.
+    """Audit the objects of every constructor of the OpenDP that is installed in an environment.
 
     Parameters
     ----------
     environment : str, optional
         The Python, or the folder of the virtual environment, that has OpenDP.
     seconds : float
-        Time that the whole audit may take on a machine with a free processor. Every constructor gets the same share of
-        what is left, measured as time of the processor.
+        Limit on the processor time of the whole audit. Every constructor gets an equal share of the time that is left.
     trials : int
-        Largest number of runs on each input of a coupling, and of an audit of a measurement.
+        Largest number of runs on each input of a coupling test, and of runs in the audit of a measurement.
     confidence : float
         Confidence with which all refutations by statistics hold together.
     seed : int, optional
         Seed of the search.
     checkpoint : Path, optional
-        File to which finished constructors are appended. Those that it has are not audited again.
-    progress : Progress, optional
+        File to which the results of finished constructors are appended. Constructors in it are not audited again.
+    progress : ConstructorProgress, optional
         Called before each constructor.
 
     Yields
@@ -109,14 +109,17 @@ def audit_constructors(
 
 
 class _Restarted:
-    """The process of the library, which is started anew when an object of the library has ended it."""
+    """The process in which OpenDP runs. It can be started again if an object has made it crash.
+
+    It has the interface of `epsaudit.tools.maps.process.Subject`.
+    """
 
     def __init__(self, environment: str | None) -> None:
         self._environment = environment
         self._served = ServedSubject("opendp", environment)
 
     def ask(self, what: str, **request: Any) -> Any:
-        """Return the answer to a request."""
+        """Send a request to the process of OpenDP and return its answer."""
         return self._served.ask(what, **request)
 
     def processor_time(self) -> float:
@@ -128,7 +131,7 @@ class _Restarted:
         return spent
 
     def restart_if_ended(self) -> bool:
-        """Start the process anew if it has ended, and return whether it had."""
+        """Start the process of OpenDP again if it has ended, and return whether it had ended."""
         if self._served.is_running():
             return False
         self._served.close()
@@ -140,7 +143,11 @@ class _Restarted:
 
 
 def _open(checkpoint: Path | None, version: str) -> dict[str, ConstructorAudit]:
-    """Return the finished constructors of a checkpoint; write its first line, with the version, if it is new."""
+    """Return the finished results that a checkpoint file has, by the name of the constructor.
+
+    If the file is new, write the version of OpenDP to its first line. Raises `AuditError` if the file cannot be read or
+    has another version.
+    """
     if checkpoint is None:
         return {}
     try:
@@ -164,7 +171,11 @@ def _open(checkpoint: Path | None, version: str) -> dict[str, ConstructorAudit]:
 def _audit_constructor(
     library: _Restarted, name: str, share: float, trials: int, confidence: float, seed: int
 ) -> ConstructorAudit:
-    """Audit the objects of one constructor; an object that ends the process of the library is left out."""
+    """Audit the objects that one constructor builds, and return the joint result.
+
+    ``share`` is the processor time in seconds for all of them. An object that makes the process of OpenDP crash is left
+    out, and the process is started again.
+    """
     pairs, audited, reasons = 0, 0, dict[str, None]()
     disproved: list[MapAudit] = []
     try:

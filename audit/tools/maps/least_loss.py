@@ -26,14 +26,18 @@ from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.tools.maps.events import Events, ReleaseEvent
 
 DELTA_ERROR = 1e-12
-"""Absolute error of a delta that is conceded to the convolution, ten times the rounding error that it states."""
+"""Absolute amount that is added to delta because the convolution has a rounding error. It is ten times the error
+that the convolution states."""
 DELTA_SHARE = 1e-8
-"""Relative error of a delta that is conceded to the quadrature, a hundred times its own error."""
+"""Relative amount that is added to delta because the quadrature has an error. It is a hundred times this error."""
 
 
 @dataclass(frozen=True)
 class MixtureLaw:
-    """Normal noise around 1 with probability ``rate``, and around 0 otherwise."""
+    """The output law of Gaussian noise on a subsampled sum.
+
+    It is a normal law with standard deviation ``scale`` around 1 with probability ``rate``, and around 0 otherwise.
+    """
 
     rate: float
     scale: float
@@ -49,7 +53,10 @@ class MixtureLaw:
 
 @lru_cache(maxsize=512)
 def loss_of(event: ReleaseEvent) -> LossPair:
-    """Return the privacy loss of one repetition of an event, on the pair of neighbours that this module assumes."""
+    """Return the distribution of the privacy loss of one release, on a pair of datasets with known output laws.
+
+    For Laplace noise, for example, the exact sums are 1 and 0. The repetitions of ``event`` are not counted.
+    """
     if event.kind == "laplace":
         return loss_pair(LaplaceLaw(1.0, event.noise), LaplaceLaw(0.0, event.noise))
     if event.kind == "gaussian":
@@ -72,9 +79,10 @@ def loss_of(event: ReleaseEvent) -> LossPair:
 
 @lru_cache(maxsize=4096)
 def least_epsilon(events: Events, delta: float) -> float:
-    """Return a lower bound on every epsilon for which releasing all of these events is (epsilon, delta)-DP.
+    """Return a lower bound on every epsilon for which all of these releases together are (epsilon, delta)-DP.
 
-    It is infinite if no epsilon is enough for this delta, and 0 if delta is so small that rounding errors would show.
+    The bound is infinite if no epsilon is enough for this delta. It is 0 if delta is below 1e-9, where rounding errors
+    would show, or too close to 1.
 
     Examples
     --------

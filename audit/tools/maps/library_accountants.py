@@ -1,4 +1,4 @@
-"""What accountants of released libraries state about a sequence of events: one small function for each accountant.
+"""The privacy accountants of released libraries, each behind one small function with the same arguments.
 
 Needs Python 3.8 and, for each accountant, its library; it runs in the environment of that library.
 """
@@ -12,11 +12,11 @@ from epsaudit.tools.maps.events import Events, ReleaseEvent
 
 
 class Accountant(NamedTuple):
-    """A function of events and a delta that states a loss.
+    """A privacy accountant of some library, and the kinds of release events that it supports.
 
-    ``state(parts, delta)`` composes the events of each part, and then the parts, and returns an epsilon, or an epsilon
-    and the delta at which the epsilon holds, where the accountant chooses this delta itself. ``kinds`` are the kinds of
-    events that the accountant knows. It may raise an exception for a sequence that it refuses.
+    ``state(parts, delta)`` returns the epsilon that the accountant states at this delta. An accountant that chooses
+    delta itself returns an epsilon and a delta. Each part is a sequence of events; the events of each part are composed
+    first, and then the parts. The function may raise an exception for a sequence that it refuses.
     """
 
     state: Callable[[Any, float], Any]
@@ -26,10 +26,11 @@ class Accountant(NamedTuple):
 def google(
     kind: str, replace: bool = False, kinds: tuple[str, ...] = ("gaussian", "laplace", "subsampled")
 ) -> Accountant:
-    """Return an accountant of dp-accounting, 'rdp' or 'pld', for added or replaced records.
+    """Return an accountant of Google's dp-accounting, of the kind 'rdp' or 'pld'.
 
-    The noise of Gaussian and Laplace events of dp-accounting is a multiple of the bound on a record's norm. A replaced
-    record moves the sum by up to twice this bound, so that noise for sensitivity 1 has twice the multiplier.
+    Neighbours differ by an added or removed record, or by a replaced record if ``replace`` is true. The noise of
+    Gaussian and Laplace events of dp-accounting is a multiple of the bound on a record's norm. A replaced record moves
+    the sum by up to twice this bound, so that noise for sensitivity 1 has twice the multiplier.
     """
     import dp_accounting
     from dp_accounting import pld, rdp
@@ -62,7 +63,7 @@ def google(
 
 
 def opacus(kind: str) -> Accountant:
-    """Return an accountant of Opacus, 'rdp', 'prv' or 'gdp'."""
+    """Return an accountant of Opacus, of the kind 'rdp', 'prv' or 'gdp'."""
     from opacus.accountants import create_accountant  # type: ignore[import-not-found,unused-ignore]
 
     def state(parts: Any, delta: float) -> float:
@@ -77,14 +78,16 @@ def opacus(kind: str) -> Accountant:
 
 
 JAX_EXAMPLES = 1_000
-"""Number of examples of a training run of jax-privacy; all sampling rates of `events.RATES` are whole batch sizes."""
+"""Number of examples of a training run of jax-privacy. With this number, every sampling rate of `events.RATES` gives
+a whole batch size."""
 
 
 def jax_privacy(kind: str) -> Accountant:
-    """Return an accountant of training by jax-privacy: 'rdp', 'pld', or 'users' for the accountant of users.
+    """Return an accountant of jax-privacy for training: 'rdp', 'pld', or 'users' for its user-level accountant.
 
-    The events are the steps of one training run, in which the noise and the batch size change by a schedule. A user has
-    one example, because a record of an event is one example. A batch is a Poisson sample, and of rate 1 all examples.
+    The events are the steps of one training run, in which the noise and the batch size change by a schedule. Each user
+    has one example, because a record of an event is one example. A batch is a Poisson sample; at rate 1 it contains all
+    examples.
     """
     from jax_privacy import accounting  # type: ignore[import-not-found,unused-ignore]
 
@@ -116,7 +119,7 @@ def jax_privacy(kind: str) -> Accountant:
 
 
 def opendp(kind: str) -> Accountant:
-    """Return the composition of OpenDP, in 'pure' or 'zcdp'."""
+    """Return an accountant that composes measurements of OpenDP, under pure DP ('pure') or zCDP ('zcdp')."""
     import opendp.prelude as dp  # type: ignore[import-not-found,unused-ignore]
 
     dp.enable_features("contrib")
@@ -140,7 +143,7 @@ def opendp(kind: str) -> Accountant:
 
 
 def diffprivlib() -> Accountant:
-    """Return the accountant of diffprivlib."""
+    """Return the `BudgetAccountant` of diffprivlib, which gets the delta as its slack."""
     from diffprivlib import BudgetAccountant  # type: ignore[import-not-found,unused-ignore]
 
     def state(parts: Any, delta: float) -> tuple[float, float]:
@@ -156,7 +159,10 @@ def diffprivlib() -> Accountant:
 
 
 def smartnoise(kind: str) -> Accountant:
-    """Return an odometer of smartnoise-sql: 'equal', for copies of one release, or 'different'."""
+    """Return an odometer of smartnoise-sql, which is its accountant.
+
+    The kind 'equal' supports only copies of one release, and 'different' supports any releases.
+    """
     import importlib
     import importlib.util
     import sys
@@ -212,11 +218,11 @@ ACCOUNTANTS: dict[str, Callable[[], Accountant]] = {
     "smartnoise Odometer": lambda: smartnoise("equal"),
     "smartnoise OdometerHeterogeneous": lambda: smartnoise("different"),
 }
-"""Accountants by name. One whose library is not installed raises `ImportError`."""
+"""A function that makes each accountant, by name. It raises `ImportError` if the library is not installed."""
 
 
 class Accountants:
-    """The accountants of an environment, which answer requests."""
+    """All accountants whose libraries are installed in this environment. They answer requests of the audit."""
 
     def __init__(self) -> None:
         self._made: dict[str, Accountant] = {}
@@ -227,7 +233,11 @@ class Accountants:
                 continue
 
     def __call__(self, request: dict[str, Any]) -> Any:
-        """Return the names and kinds of events, or the epsilon and delta that an accountant states, or None."""
+        """Return the answer to a request, a dictionary in which "what" is the kind of request.
+
+        The kind "names" asks for the names of the accountants, each with the kinds of events that it supports. A
+        request of any other kind asks what an accountant states for a sequence of events; see `stated`.
+        """
         if request["what"] == "names":
             return [(name, one.kinds) for name, one in self._made.items()]
         parts = [tuple(ReleaseEvent(*one) for one in events) for events in request["parts"]]
@@ -235,7 +245,11 @@ class Accountants:
 
 
 def stated(accountant: Accountant, parts: list[Events], delta: float) -> tuple[float, float] | None:
-    """Return the epsilon and delta that an accountant states, or None if it refuses the sequence."""
+    """Return the epsilon and delta that an accountant states for a sequence of events, or None if it refuses.
+
+    An exception and an epsilon of NaN count as a refusal. ``parts`` are the sequences that are composed; see
+    `Accountant`.
+    """
     try:
         said = accountant.state(parts, delta)
     except Exception:  # libraries raise exceptions of their own

@@ -1,4 +1,4 @@
-"""Exact distances between datasets and between outputs, by the names that libraries give to metrics.
+"""Exact distances between datasets and between outputs, for metrics by the names that libraries give them.
 
 Numbers are compared as fractions, so that no rounding makes a distance too large. Needs Python 3.8 and no package,
 because it runs in the environment of the audited library.
@@ -15,17 +15,20 @@ from typing import Any, Callable  # noqa: UP035  # the tables below are evaluate
 Exact = Any
 """An int, a Fraction, or an infinite float."""
 Distance = Any
-"""An exact number, or a tuple of several for metrics with several numbers."""
+"""An exact number, or a tuple of several numbers for metrics that have more than one."""
 
 
 class UndefinedDistanceError(Exception):
-    """Two values for which a metric defines no distance, such as vectors of unequal length under L1."""
+    """Raised if a metric defines no distance between two values.
+
+    Vectors of unequal length under L1 are an example.
+    """
 
 
 def equality_key(value: Any) -> Any:
-    """Return a hashable stand-in for a value; equal values have equal stand-ins.
+    """Return a hashable key for an output, such that equal outputs have equal keys.
 
-    0.0 and -0.0 are equal, and NaN equals NaN, so that no distance comes from the signs of zeros.
+    0.0 and -0.0 count as equal, and so do two NaN. Outputs that differ only in the sign of a zero thus have distance 0.
     """
     if isinstance(value, (list, tuple)):
         return tuple(map(equality_key, value))
@@ -37,10 +40,10 @@ def equality_key(value: Any) -> Any:
 
 
 def record_identity(value: Any) -> Any:
-    """Return a hashable stand-in for a record; equal stand-ins belong to records that no program can tell apart.
+    """Return a hashable key for a record. Two records have equal keys only if no program can tell them apart.
 
-    Unlike `equality_key`, this function distinguishes 0.0 from -0.0 and True from 1, so that no distance of inputs is
-    too small.
+    Unlike `equality_key`, this function distinguishes 0.0 from -0.0 and True from 1. Otherwise the distance between two
+    inputs could be too small, and a correct map would seem wrong.
     """
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, *map(record_identity, value))
@@ -50,13 +53,13 @@ def record_identity(value: Any) -> Any:
 
 
 def symmetric(x: list[Any], y: list[Any]) -> int:
-    """Return how many records must be added or removed to make the multisets equal."""
+    """Return how many records must be added or removed to turn one multiset of records into another."""
     first, second = Counter(map(equality_key, x)), Counter(map(equality_key, y))
     return sum(((first - second) + (second - first)).values())
 
 
 def insert_delete(x: list[Any], y: list[Any]) -> int:
-    """Return how many records must be inserted or deleted to make the lists equal, order included."""
+    """Return how many records must be inserted or deleted to turn one list into another, in the same order."""
     first, second = list(map(equality_key, x)), list(map(equality_key, y))
     for _ in range(2):  # equal records at the beginning, and then at the end, belong to a longest common subsequence
         common = 0
@@ -72,7 +75,7 @@ def insert_delete(x: list[Any], y: list[Any]) -> int:
 
 
 def change_one(x: list[Any], y: list[Any]) -> int:
-    """Return how many records must be changed to make the multisets equal."""
+    """Return how many records must be replaced to turn one multiset of records into another of equal size."""
     if len(x) != len(y):
         raise UndefinedDistanceError("datasets of unequal size have no distance under ChangeOne")
     return symmetric(x, y) // 2
@@ -86,12 +89,15 @@ def hamming(x: list[Any], y: list[Any]) -> int:
 
 
 def discrete(x: Any, y: Any) -> int:
-    """Return 0 for equal values and 1 for others."""
+    """Return 0 if two values are equal, and 1 otherwise."""
     return int(equality_key(x) != equality_key(y))
 
 
 def absolute(x: Any, y: Any) -> Exact:
-    """Return the exact distance of two numbers; infinite for NaN and for infinite numbers that differ."""
+    """Return the exact distance between two numbers.
+
+    It is infinite if exactly one of them is NaN, or if one is infinite and the other differs.
+    """
     if equality_key(x) == equality_key(y):
         return 0
     if any(isinstance(one, float) and not math.isfinite(one) for one in (x, y)):
@@ -102,9 +108,10 @@ def absolute(x: Any, y: Any) -> Exact:
 
 
 def differences(x: Any, y: Any, inner: str = "") -> list[Exact]:
-    """Return the exact distances of the components of two vectors, or of two dictionaries, where absent means 0.
+    """Return the exact distances between corresponding components of two vectors or two dictionaries.
 
-    The components are numbers or, if ``inner`` is a metric of datasets, lists of records, where absent means empty.
+    The components are numbers, or lists of records if ``inner`` names a metric of datasets. A key that only one
+    dictionary has is compared with 0 or with an empty list.
     """
     absent: Any = [] if inner else 0
 
@@ -121,16 +128,17 @@ def differences(x: Any, y: Any, inner: str = "") -> list[Exact]:
 
 
 def squared(found: list[Exact]) -> Exact:
-    """Return the sum of the squares of distances."""
+    """Return the sum of the squares of a list of distances."""
     return sum(one * one for one in found)
 
 
 def persons(x: list[Any], y: list[Any], column: str, are_inputs: bool = False) -> Distance:
-    """Return how many persons must be added or removed, with all their records, to make two data frames equal.
+    """Return how many persons must be added or removed to turn one data frame into another.
 
-    A person is the list of all records with one value in a column. A person whose records differ counts twice in
-    outputs, because one may be removed and added again. In inputs the distance is infinite, because OpenDP defines none
-    then; neither does it say whether the order of a person's records matters, so that it matters in inputs.
+    The records with equal values in ``column`` belong to one person, and are added or removed together. If the records
+    of a person differ between two outputs, the person counts twice (removed and added again). If they differ, also in
+    their order, between two inputs (``are_inputs``), the distance is infinite: OpenDP does not define it, and does not
+    say whether the order matters.
     """
     held: list[dict[Any, list[Any]]] = [{}, {}]
     stand_in = record_identity if are_inputs else equality_key
@@ -145,7 +153,10 @@ def persons(x: list[Any], y: list[Any], column: str, are_inputs: bool = False) -
 
 
 def exchanged_persons(x: list[Any], y: list[Any], column: str, are_inputs: bool = False) -> Distance:
-    """Return how many persons must be exchanged for others; see `persons`."""
+    """Return how many persons must be exchanged for others to turn one data frame into another.
+
+    The records with equal values in ``column`` belong to one person; see `persons`.
+    """
     if len({equality_key(one[column]) for one in x}) != len({equality_key(one[column]) for one in y}):
         raise UndefinedDistanceError("datasets with unequal numbers of persons have no distance under ChangeOneId")
     found = persons(x, y, column, are_inputs)
@@ -158,7 +169,8 @@ DATASET_METRICS = {
     "ChangeOneDistance": change_one,
     "HammingDistance": hamming,
 }
-"""Metrics of datasets, in which an edit of a record is at distance 1 (or 2 for a replaced record)."""
+"""Metrics of datasets. One edit of a record changes the distance by 1, or by 2 if it replaces a record under a
+metric that counts insertions and deletions."""
 PERSON_METRICS = {"SymmetricIdDistance": persons, "ChangeOneIdDistance": exchanged_persons}
 """Metrics of data frames in which one column identifies persons, such as 'SymmetricIdDistance(id)'."""
 NORMS: dict[str, Callable[[list[Exact]], Distance]] = {
@@ -173,8 +185,8 @@ NORMS: dict[str, Callable[[list[Exact]], Distance]] = {
     ),
     "PartitionDistance": lambda found: (sum(one != 0 for one in found), sum(found), max(found, default=0)),
 }
-"""Metrics of vectors and dictionaries, as functions of the distances of the components. The components are numbers, or
-datasets, as in 'L01InfDistance(SymmetricDistance)' for the parts of a partitioned dataset."""
+"""Metrics of vectors and dictionaries, as functions of the distances between the components. The components are
+numbers, or datasets, as in 'L01InfDistance(SymmetricDistance)' for the parts of a partitioned dataset."""
 METRICS = (
     *DATASET_METRICS,
     *PERSON_METRICS,
@@ -184,13 +196,16 @@ METRICS = (
     "AbsoluteDistance",
 )
 """Metrics by the beginning of their names. Outputs under L2 are compared by squares; see `exceeds_distance`.
-'FrameDistance' states distances under another metric within groups; see `group_distances`."""
+'FrameDistance' bounds distances under another metric within groups of records; see `group_distances`."""
 TRIPLES = ("L01InfDistance", "L02InfDistance", "PartitionDistance")
-"""Metrics with three numbers: of components that differ, of their distance, and of the largest distance."""
+"""Metrics with three numbers: the number of components that differ, the norm of all distances between components,
+and the largest of these distances."""
 
 
 def name_of(metric: str) -> str:
-    """Return the name in `METRICS` of a metric as a library prints it; raise `UndefinedDistanceError` if there is none.
+    """Return the name in `METRICS` of a metric, given the text that a library prints for the metric.
+
+    Raises `UndefinedDistanceError` if `METRICS` has no such name.
 
     >>> name_of("L1Distance(i32)")
     'L1Distance'
@@ -202,7 +217,7 @@ def name_of(metric: str) -> str:
 
 
 def inner_of(metric: str) -> str:
-    """Return the metric of datasets in the brackets of a metric; empty if there is none.
+    """Return the metric of datasets that a compound metric has in brackets, or an empty text if it has none.
 
     >>> inner_of("L01InfDistance(SymmetricDistance())"), inner_of("L1Distance(f64)")
     ('SymmetricDistance()', '')
@@ -213,7 +228,7 @@ def inner_of(metric: str) -> str:
 
 
 def person_column(metric: str) -> str:
-    """Return the column that identifies persons, from a name such as 'SymmetricIdDistance(id)' or as OpenDP prints it.
+    """Return the column that identifies persons, given the text of a metric; empty if the text names no column.
 
     >>> person_column('FrameDistance(SymmetricIdDistance { identifier: col("id") })')
     'id'
@@ -223,7 +238,13 @@ def person_column(metric: str) -> str:
 
 
 def distance_of(metric: str, number: int) -> Distance:
-    """Return the distance of two inputs of which one component, or the whole, differs by a whole number."""
+    """Return a whole number as a distance in the form that a metric uses.
+
+    Metrics with three numbers get the distance of two inputs that differ in one component by this number.
+
+    >>> distance_of("L1Distance(i32)", 2), distance_of("L01InfDistance(AbsoluteDistance(i32))", 2)
+    (2, (1, 2, 2))
+    """
     name = name_of(metric)
     return (1, number, number) if name in TRIPLES else (((), number, None),) if name == "FrameDistance" else number
 
@@ -231,11 +252,12 @@ def distance_of(metric: str, number: int) -> Distance:
 def group_distances(
     metric: str, x: Any, y: Any, groupings: Any, measure: Callable[[str, Any, Any], Distance] | None = None
 ) -> Distance:
-    """Return, for each grouping, its columns, the largest distance in a group, and the number of groups that differ.
+    """Return how far two data frames are apart within groups of records, as OpenDP's FrameDistance measures it.
 
-    ``groupings`` are tuples of names of columns. The number of groups is None for the grouping without columns. Two
-    data frames are near under a FrameDistance if no such number exceeds the one that is stated for the grouping, where
-    None states nothing. ``measure`` is the function for distances within a group.
+    A grouping is a tuple of column names; records with equal values in these columns form a group. The result has a
+    tuple for each of the ``groupings``: the columns, the largest distance within a group, and the number of groups that
+    differ (None for the grouping without columns). A map may state None for a number that it does not bound. The
+    function ``measure`` returns the distance within a group; it is `distance` by default.
     """
     found: list[Any] = []
     inner, measure = inner_of(metric), measure or distance
@@ -252,7 +274,11 @@ def group_distances(
 
 
 def distance(metric: str, x: Any, y: Any) -> Distance:
-    """Return the exact distance of two values; for L2 a fraction that is not below it."""
+    """Return the exact distance between two values under the metric that ``metric`` names.
+
+    Irrational distances under L2 are rounded up to a fraction. Raises `UndefinedDistanceError` if the metric does not
+    define a distance between these values.
+    """
     name = name_of(metric)
     is_dataset = name in DATASET_METRICS or name in PERSON_METRICS or name == "FrameDistance"
     if is_dataset and not all(isinstance(one, (list, tuple)) for one in (x, y)):
@@ -270,11 +296,11 @@ def distance(metric: str, x: Any, y: Any) -> Distance:
 
 
 def input_distance(metric: str, x: Any, y: Any, groupings: Any = ((),)) -> Distance:
-    """Return a distance of two inputs that is not below the true one; infinite if the metric defines none.
+    """Return an upper bound on the distance between two inputs, or infinity if the metric defines no distance.
 
-    Records count as equal only if they are identical. Under a metric of numbers, dictionaries in which a key has the
-    value 0 (or an empty list) in one and is absent in the other have no distance, because libraries differ about it.
-    ``groupings`` are those for which a FrameDistance is computed.
+    Records count as equal only if no program can tell them apart. Dictionaries in which a key has the value 0 (or an
+    empty list) in one and is absent in the other have no distance, because libraries disagree about it. ``groupings``
+    are tuples of columns for which a FrameDistance is computed; see `group_distances`.
     """
     name = name_of(metric)
     try:
@@ -302,7 +328,10 @@ def input_distance(metric: str, x: Any, y: Any, groupings: Any = ((),)) -> Dista
 
 
 def _is_one_sided(x: Any, y: Any) -> bool:
-    """Return whether all components move in the same direction, as neighbours of a monotonic metric do."""
+    """Return whether no component increases while another one decreases from ``x`` to ``y``.
+
+    Neighbours under a monotonic metric have this property.
+    """
     moves = [(one < other) - (one > other) for one, other in zip(x, y)]  # noqa: B905  # Python 3.8 has no strict=
     return not (1 in moves and -1 in moves)
 
@@ -324,14 +353,20 @@ def root_above(squared: Exact) -> Exact:
 
 
 def distance_beside(metric: str, x: Any, y: Any, allowed: Any) -> Distance:
-    """Return a distance in the form in which a map states ``allowed``, that is for the same groupings."""
+    """Return the distance between two outputs in the form of ``allowed``, the distance that a map states.
+
+    Only a FrameDistance has several forms: it is computed for the groupings of columns that ``allowed`` contains.
+    """
     if name_of(metric) != "FrameDistance":
         return distance(metric, x, y)
     return group_distances(metric, x, y, [by for by, _, _ in allowed])
 
 
 def numbers_to_compare(found: Any, allowed: Any) -> list[tuple[Any, Any]]:
-    """Return the numbers of a distance, each with the number that is allowed; what is not limited is left out."""
+    """Return a list that pairs each number of a distance with the number that ``allowed`` states for it.
+
+    Numbers without a stated bound are left out.
+    """
     if not isinstance(found, tuple):
         return [(found, allowed)]
     parts = list(zip(found, allowed))  # noqa: B905  # Python 3.8 has no strict=
@@ -357,7 +392,10 @@ def _squared(allowed: Any) -> Any:
 
 
 def _is_more(found: Any, allowed: Any) -> bool:
-    """Return whether a number exceeds another one exactly; NaN allows nothing."""
+    """Return whether ``found`` exceeds ``allowed``, without rounding.
+
+    If ``allowed`` is NaN, every positive number exceeds it.
+    """
     if allowed != allowed:
         return bool(found > 0)
     is_infinite = isinstance(allowed, float) and math.isinf(allowed)

@@ -22,12 +22,12 @@ from typing import Any, Iterator  # noqa: UP035  # Python 3.8 may run this
 from epsaudit.tools.maps.domains import Atom, Vector
 
 MAX_ARGUMENT_COMBINATIONS = 4_000
-"""Number of combinations of arguments that are tried for each constructor."""
+"""Largest number of combinations of arguments that are tried for each constructor."""
 MAX_BUILT = {"t": 12, "m": 6, "c": 6}
-"""Number of objects that are kept for each constructor of transformations, measurements and combinators. Audits of
-measurements take longer."""
+"""Largest number of objects that are kept for each constructor of transformations (t), measurements (m) and
+combinators (c). Audits of measurements take longer."""
 MAX_PER_SPACE = 6
-"""Number of objects that are kept for one pair of an input metric and an output metric or measure."""
+"""Largest number of objects that are kept for one pair of an input metric and an output metric or measure."""
 FEATURES = ("contrib", "honest-but-curious", "floating-point", "idealized-numerics")
 DATASETS = "symmetric", "insert_delete", "change_one", "hamming"
 """Beginnings of the names of metrics of datasets."""
@@ -42,13 +42,13 @@ MEASUREMENTS = tuple(
         "dp.vector_domain(dp.atom_domain(T=int), size=3), dp.l1_distance(T=int)",
     )
 )
-"""Measurements that combinators are tried with."""
+"""Code of the measurements that combinators are tried with."""
 GAUSSIAN = "dp.m.make_gaussian(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=1.0)"
 CURVES = (
     f"dp.c.make_zCDP_to_approxDP({GAUSSIAN})",
     f"dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP({GAUSSIAN}), 1e-6)",
 )
-"""Measurements whose loss is a privacy profile, or a point of one."""
+"""Code of measurements whose loss is a privacy profile, or one point of a profile."""
 FRAME = "dp.t.make_split_dataframe(',', ['a', 'b'])"
 COLUMNS = (
     "dp.lazyframe_domain([dp.series_domain('id', dp.atom_domain(T='i64')), dp.series_domain('a', "
@@ -108,7 +108,8 @@ CHAINS = {
         "dp.l1_distance(T='u32'), 1.0, 20, 10), lambda found: [found('a'), found('b')])",
     ),
 }
-"""Objects of constructors that cannot be audited alone, because their inputs or outputs are objects of the library."""
+"""Code of objects for constructors that cannot be audited alone, because their inputs or outputs are objects of the
+library."""
 
 EXCLUDED = {
     "t.make_stable_expr": "an expression is a part of a plan; plans are audited as those of make_stable_lazyframe",
@@ -126,7 +127,10 @@ EXCLUDED = {
 
 
 def is_space(domain: str, metric: str) -> bool:
-    """Return whether a metric may be defined on a domain, both as text; OpenDP itself decides whether it is."""
+    """Return whether OpenDP might accept a metric on a domain, where both are given as Python code.
+
+    This filter leaves out combinations that cannot fit. OpenDP itself rejects the other wrong combinations.
+    """
     is_dataset = metric.startswith(tuple(f"dp.{one}" for one in DATASETS))
     if "discrete" in metric:
         return not domain.startswith("dp.vector")
@@ -139,7 +143,10 @@ def is_space(domain: str, metric: str) -> bool:
 
 
 class Evaluated:
-    """A measurement that returns an object, with a function of this object in its place, which is post-processing."""
+    """A measurement that returns an object, such as a queryable, followed by a function of this object.
+
+    The function is post-processing, so that the stated privacy loss also holds for its value, which can be compared.
+    """
 
     def __init__(self, measurement: Any, function: Any) -> None:
         self.input_domain, self.input_metric = measurement.input_domain, measurement.input_metric
@@ -147,12 +154,15 @@ class Evaluated:
         self._measurement, self._function = measurement, function
 
     def __call__(self, data: Any) -> Any:
-        """Return the function of the object that the measurement returns."""
+        """Run the measurement on ``data``, and return the value of the function for the object that it returns."""
         return self._function(self._measurement(data))
 
 
 class ScriptLines:
-    """A transformation of a text whose lines are the records, with lists of lines as its inputs."""
+    """A wrapper around a transformation of a text, so that its input becomes a list of lines.
+
+    Each line of the text is one record.
+    """
 
     input_domain = Vector(Atom("str", categories=("1,2", "1,a", "0,b", "3", "", "4,5,6", '"1,2",7')))
 
@@ -162,12 +172,15 @@ class ScriptLines:
         self._transformation = transformation
 
     def __call__(self, lines: Any) -> Any:
-        """Return the output for the text of these lines, each of which has an end, so that an empty line is a line."""
+        """Return the output of the transformation for the text that consists of these lines.
+
+        A newline ends each line, so that an empty line is a line as well.
+        """
         return self._transformation("".join(f"{line}\n" for line in lines))
 
 
 class ConstructorLibrary:
-    """OpenDP with its features enabled, and the arguments that constructors are tried with."""
+    """OpenDP with its features enabled, and the argument values from which its constructors build objects."""
 
     def __init__(self) -> None:
         self.dp = dp = importlib.import_module("opendp.prelude")  # of the other environment
@@ -194,7 +207,7 @@ class ConstructorLibrary:
             return "of no version"
 
     def why_not(self, name: str) -> str:
-        """Return why no object of a constructor is built."""
+        """Return a sentence that says why `build` makes no object with the constructor ``name``."""
         part, _, short = name.partition(".")
         make = getattr(getattr(self.dp, part), short)
         if name in EXCLUDED:
@@ -217,10 +230,11 @@ class ConstructorLibrary:
         return [name for name in found if not name.endswith("make_proof_link")]
 
     def build(self, name: str, seed: int = 0) -> dict[str, Any]:
-        """Return objects of a constructor by the text of their construction.
+        """Build objects with one constructor, and return them by the code that builds them.
 
-        Every pair of an input metric and an output metric (or measure) for which some combination of arguments can be
-        built has an object, and then further domains and arguments are added, the pairs in turn.
+        Objects are grouped by their input metric and their output metric (or measure). They are taken from the groups
+        in turn, so that each pair of metrics occurs before objects with other domains or arguments are added. There are
+        at most `MAX_BUILT`.
         """
         part, _, short = name.partition(".")
         make = getattr(getattr(self.dp, part), short)
@@ -257,7 +271,11 @@ class ConstructorLibrary:
         return {label: built for label, built, _ in kept}
 
     def _combinations(self, make: Any, seed: int) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
-        """Yield combinations of arguments, as text and as values, in a random order."""
+        """Yield combinations of arguments for the constructor ``make``, in a random order.
+
+        Each combination is two dictionaries by parameter name: the code of the arguments, and their values. None is
+        yielded if a required parameter has no known values.
+        """
         rng = random.Random(seed)
         choices: list[list[tuple[tuple[str, str, Any], ...]]] = []
         parameters = inspect.signature(make).parameters
@@ -299,7 +317,7 @@ class ConstructorLibrary:
             yield {key: text for key, text, _ in chosen}, {key: value for key, _, value in chosen}
 
     def _make_arguments(self) -> dict[str, list[tuple[str, Any]]]:
-        """Return values for parameters by name, each with the code that makes it."""
+        """Return the values to be tried for each parameter by its name, each as a pair of code and value."""
         code: dict[str, list[str]] = {
             "input_domain": [
                 "dp.vector_domain(dp.atom_domain(T=int))",

@@ -1,7 +1,8 @@
 """Transformations and measurements of data frames of OpenDP, as objects whose inputs are lists of records.
 
-Needs Python 3.8, OpenDP and Polars, and runs in the environment of OpenDP. Domains of frames are read from OpenDP 0.13
-and newer. Older versions do not tell bounds, missing values and margins, so that frames with margins need an `Adapter`.
+Needs Python 3.8, OpenDP and Polars, and runs in the environment of OpenDP. Domains of data frames are read from OpenDP
+0.13 and newer. Older versions do not reveal bounds, missing values and margins; data frames with margins need an
+`Adapter` there.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ POLARS_TYPES = {
     "str": "String", "bool": "Boolean", "f32": "Float32", "f64": "Float64", "i8": "Int8", "i16": "Int16",
     "i32": "Int32", "i64": "Int64", "u8": "UInt8", "u16": "UInt16", "u32": "UInt32", "u64": "UInt64",
 }  # fmt: skip
-"""Types of columns in Polars, by the kind of an atom."""
+"""Types of columns in Polars, by the ``kind`` of an `Atom`."""
 
 
 def read_frame_domain(domain: Any) -> Frame:
-    """Return a domain of data frames of OpenDP as a `Frame`.
+    """Convert a domain of data frames of OpenDP to a `Frame`.
 
-    Raises `UnreadableDomainError` if OpenDP does not tell it, or if it has columns or margins that are not generated.
+    Raises `UnreadableDomainError` if OpenDP does not reveal the columns or margins, or if members of the domain cannot
+    be generated, because of the type of a column or of a margin.
     """
     text = str(domain)
     found = re.match(r"FrameDomain\((.*); margins=\[(.*)\]\)$", text)
@@ -48,14 +50,21 @@ def read_frame_domain(domain: Any) -> Frame:
 
 
 def _atom_of_type(kind: str, text: str) -> Atom:
-    """Return all values of a type; those that are no members are left out later, because OpenDP knows its members."""
+    """Return the domain of all values of a column type.
+
+    The actual domain may be smaller. OpenDP is asked later whether drawn values are members of it. ``text`` is the
+    printed domain for the error message.
+    """
     if kind not in POLARS_TYPES:
         raise UnreadableDomainError(f"columns of type {kind} are not generated ({text})")
     return Atom(kind)
 
 
 def _read_margin(domain: Any, text: str) -> Margin:
-    """Return a margin of a domain, from the text of its columns, such as 'col("a"), col("b")'."""
+    """Return a margin of an OpenDP domain: what is publicly known about groups of records.
+
+    ``text`` lists the columns that define the groups, such as 'col("a"), col("b")'.
+    """
     pl = importlib.import_module("polars")
     names = tuple(re.findall(r"col\(\"?(.+?)\"?\)", text))
     if re.sub(r"col\(\"?.+?\"?\)|[, ]", "", text):
@@ -65,11 +74,11 @@ def _read_margin(domain: Any, text: str) -> Margin:
 
 
 class Framed:
-    """A transformation or measurement of data frames, with lists of records in their place.
+    """A wrapper around a transformation or measurement of data frames, whose inputs are lists of records.
 
     Outputs that are data frames become lists of records as well. These are sorted, because the order of groups in
     Polars is arbitrary, unless the output metric depends on the order. Distances with several bounds are tuples, as
-    those of `epsaudit.tools.maps.metrics.group_distances`.
+    `epsaudit.tools.maps.metrics.group_distances` returns them.
     """
 
     def __init__(self, original: Any, domain: Frame | None = None) -> None:
@@ -97,14 +106,15 @@ class Framed:
     def accepts(self, records: list[dict[str, Any]]) -> bool:
         """Return whether OpenDP says that these records are a member of the input domain.
 
-        It says of no frame that it is a member of a domain with a margin without columns, and is not asked then.
+        If the domain has a margin without columns, the result is true without asking OpenDP, which would reject every
+        data frame.
         """
         if any(not one.by for one in self.input_domain.margins):
             return True
         return bool(self._original.input_domain.member(self._frame(records)))
 
     def map(self, d_in: Any) -> Any:
-        """Return what the map states at a distance."""
+        """Return what the map states for inputs at distance ``d_in``: a distance of outputs, or a privacy loss."""
         if isinstance(d_in, tuple):
             bound, col = self._dp.polars.Bound, self._pl.col
             d_in = [
@@ -119,7 +129,7 @@ class Framed:
         return tuple((tuple(by.meta.output_name() for by in one.by), one.per_group, one.num_groups) for one in plain)
 
     def __call__(self, records: list[dict[str, Any]]) -> Any:
-        """Return the output for these records."""
+        """Return the output for a data frame that consists of these records."""
         output = self._original(self._frame(records))
         if not hasattr(output, "collect"):
             return output

@@ -15,19 +15,23 @@ from epsaudit.tools.maps.search import accepted, plain
 from epsaudit.tools.maps.subject import Adapter
 
 JOINT_MEMBERS = 200
-"""[time] Number of inputs whose way through the stages is followed; a call of most stages takes 50 microseconds."""
+"""[time] Number of inputs that are passed through the stages. A call of most stages takes 50 microseconds."""
 
 
 def is_pipeline(original: Any) -> bool:
-    """Return whether an object is a list of stages; an `Adapter` is a tuple of another type."""
+    """Return whether an object is a pipeline, that is a plain list or tuple of stages.
+
+    An `Adapter` describes one stage. It is a named tuple and therefore no pipeline.
+    """
     return type(original) in (list, tuple)
 
 
 def chained(stages: Sequence[Adapter]) -> Adapter:
-    """Return all stages one after the other as one transformation or measurement, whose map is that of all stages.
+    """Combine the stages of a pipeline into one transformation or measurement, and return it.
 
-    Raises `TypeError` if there are no stages, if a stage before the last is a measurement, or if a later stage has data
-    frames as inputs, whose conversion from one stage to the next is not known.
+    Its function applies the stages one after the other, and its map applies their maps. Raises `TypeError` if there are
+    no stages, if a stage before the last is a measurement, or if a later stage has data frames as inputs, because the
+    conversion of data frames between stages is not known.
     """
     if not stages:
         raise TypeError("a pipeline needs at least one stage")
@@ -48,14 +52,21 @@ def chained(stages: Sequence[Adapter]) -> Adapter:
 
 
 def allowed_distance(stages: Sequence[Adapter], d_in: Any) -> Any:
-    """Return what the maps of all stages, one after the other, allow for inputs at a distance."""
+    """Apply the maps of all stages of a pipeline, one after the other, to a distance of inputs.
+
+    Return the distance of outputs that the last map states.
+    """
     for stage in stages:
         d_in = stage.map(d_in)
     return d_in
 
 
 def joints(stages: Sequence[Adapter], seed: int) -> list[str]:
-    """Return in which way stages do not fit together: metrics that differ, and outputs that the next stage excludes."""
+    """Return sentences that say where consecutive stages of a pipeline do not fit together.
+
+    Two stages do not fit if the output metric of the first differs from the input metric of the second, or if an output
+    of the first is not in the input domain of the second. Outputs are checked for `JOINT_MEMBERS` random inputs.
+    """
     found, rng = [], random.Random(seed)
     neighbours = [(number, stages[number - 1], stages[number]) for number in range(1, len(stages))]
     for number, one, other in neighbours:
@@ -86,7 +97,10 @@ def joints(stages: Sequence[Adapter], seed: int) -> list[str]:
 
 
 def _is_member(stage: Adapter, data: Any) -> bool:
-    """Return whether a value is in the input domain of a stage: as its library says, or else by its description."""
+    """Return whether a value is in the input domain of a stage.
+
+    The library decides if it can, and otherwise the description of the domain.
+    """
     if stage.accepts is not None:
         return accepted(stage, data)
     return contains(stage.domain, plain(data))

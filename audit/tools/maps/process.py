@@ -1,4 +1,7 @@
-"""The audited object: in this process, or in a process of another environment that is asked by lines of JSON."""
+"""Access to the audited object, which lives in this process or in a process of another environment.
+
+A process of another environment answers requests that are lines of JSON.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +35,28 @@ and nothing else of epsaudit."""
 OWN_START_SCRIPT = "from epsaudit.tools.maps.child import main; main()"
 """The program that runs in the environment of epsaudit."""
 FASTER = {"RUST_BACKTRACE": "0", "RUST_LIB_BACKTRACE": "0"}
-"""Variables of the environment. Without them, each error of OpenDP takes 25 ms, because it describes its stack."""
+"""Environment variables for the process. Without them, each error of OpenDP takes 25 ms, because it describes its
+stack."""
 
 
 class Subject(Protocol):
-    """An object of a library that answers requests; see `epsaudit.tools.maps.child.answer_request`."""
+    """Interface to an audited object, which answers requests in this process or in another one.
+
+    `epsaudit.tools.maps.child.answer_request` implements the requests.
+    """
 
     def ask(self, what: str, **request: Any) -> Any:
-        """Return the answer; raise `AuditError` if the object or its process cannot give one."""
+        """Send a request of the kind ``what`` and return the answer.
+
+        Raises `AuditError` if the object or its process cannot give an answer.
+        """
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """End the process of the object, if it has its own process."""
 
 
 class OwnSubject:
-    """An object in this process."""
+    """An audited object that lives in this process."""
 
     def __init__(self, original: Any) -> None:
         try:
@@ -67,7 +77,10 @@ class OwnSubject:
 
 
 class ServedSubject:
-    """An object that ``module:make`` makes in another environment, in a process of its own."""
+    """An audited object that lives in a process of its own, with the Python of another environment.
+
+    The function that ``make`` names as 'module:make' makes the object there. A request fails after ``timeout`` seconds.
+    """
 
     def __init__(self, make: str, environment: str | None, timeout: float = 600.0) -> None:
         self._make, self._timeout = make, timeout
@@ -115,7 +128,7 @@ class ServedSubject:
         return from_wire(said["answer"])
 
     def _cause(self) -> str:
-        """Return what the process said on standard error."""
+        """Return a sentence with the error that the ended process wrote to standard error; empty if there is none."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(10.0)
         self._errors.seek(0)
@@ -123,7 +136,7 @@ class ServedSubject:
         return f"Its standard error says: {cause!r}." if cause else ""
 
     def is_running(self) -> bool:
-        """Return whether the process has not ended."""
+        """Return whether the process is still running."""
         return self._process.poll() is None
 
     def close(self) -> None:
@@ -136,7 +149,7 @@ class ServedSubject:
 
 
 class PipelineStage:
-    """One stage of a pipeline, which answers the requests about an object."""
+    """Access to one stage of a pipeline, with the interface of a separate object."""
 
     def __init__(self, pipeline: Subject, number: int) -> None:
         self._pipeline, self._number = pipeline, number
@@ -145,11 +158,14 @@ class PipelineStage:
         return self._pipeline.ask(what, stage=self._number, **request)
 
     def close(self) -> None:
-        """Do nothing, because the process is that of the pipeline."""
+        """Do nothing, because the process belongs to the whole pipeline."""
 
 
 def sampler(subject: Subject) -> Any:
-    """Return a function of an input and a number that draws outputs of independent calls."""
+    """Return a function ``sample(data, number)`` that runs the audited object on the same input several times.
+
+    It returns a list of ``number`` independent outputs.
+    """
 
     def sample(data: Any, number: int) -> Sequence[Any]:
         found: list[Any] = subject.ask("sample", data=data, number=number)

@@ -1,4 +1,4 @@
-"""The result of an audit of a map: what was disproved, with the pair, and what was tried."""
+"""The result of the audit of a map: what was tried and disproved, with the pair of inputs that disproves it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_SHOWN = 200
 
 @dataclass(frozen=True)
 class MapAudit:
-    """What an audit of a transformation or measurement found."""
+    """Result of the audit of a transformation, of a measurement, or of a pipeline of them."""
 
     name: str
     """What was audited, such as 'module:make'."""
@@ -31,7 +31,7 @@ class MapAudit:
     findings: tuple[MapFinding, ...] = ()
     """Disproofs, which need no statistics, and inconsistent statements."""
     is_random: bool = False
-    """Whether equal inputs gave different outputs. Then the map is about a coupling."""
+    """Whether equal inputs gave different outputs. The map of such a transformation states that a coupling exists."""
     coupling: ImpossibleCoupling | None = None
     """A certificate that the claimed coupling does not exist."""
     constant: tuple[ConstantOutput, ...] = ()
@@ -41,13 +41,13 @@ class MapAudit:
     notes: tuple[str, ...] = ()
     seed: int = 0
     stages: tuple[MapAudit, ...] = ()
-    """The audit of each stage of a pipeline. The other attributes are about all stages one after the other."""
+    """The audit of each stage of a pipeline. The other attributes are about the pipeline as a whole."""
     joints: tuple[str, ...] = ()
-    """In which way the stages of a pipeline do not fit together, as sentences."""
+    """Sentences that say where consecutive stages of a pipeline do not fit together."""
 
     @property
     def refuted(self) -> bool:
-        """Whether something that the library states is false."""
+        """Whether a statement of the library is disproved, by a pair of inputs or with statistical confidence."""
         disproved = any(one.kind != "decrease" for one in self.findings)
         return bool(
             disproved
@@ -61,7 +61,7 @@ class MapAudit:
     def verdict(self) -> str:
         """'refuted', 'inconsistent' (the map decreases, or stages do not fit together), or 'not refuted'.
 
-        The last is no proof.
+        The verdict 'not refuted' does not prove that the map is correct.
         """
         is_consistent = (
             not self.findings and not self.joints and all(one.verdict == "not refuted" for one in self.stages)
@@ -70,7 +70,7 @@ class MapAudit:
 
     @property
     def broken_stages(self) -> list[int]:
-        """Numbers, from 1 on, of the stages of a pipeline that are refuted by themselves."""
+        """Numbers, counted from 1, of the stages of a pipeline that are refuted on their own."""
         return [number for number, one in enumerate(self.stages, 1) if one.refuted]
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class MapAudit:
         return "\n".join(lines)
 
     def smallest(self) -> str:
-        """Return the first disproof with its pair on one line; empty if there is none."""
+        """Return the first finding with its pair of inputs, as one line of text; empty if there is no finding."""
         for finding in self.findings:
             pair = "" if finding.kind in ("map", "decrease") else f"{finding.x!r} and {finding.y!r}: "
             return clipped(f"{finding.kind}, {pair}{finding.sentence}", MAX_SHOWN)
@@ -104,7 +104,7 @@ class MapAudit:
         return next((clipped(one.sentence(), MAX_SHOWN) for one in self.measured if one.violates_claim), "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object with everything that was found; inputs and outputs are written as Python text."""
+        """Return the whole result as a JSON object, in which inputs and outputs are texts of Python code."""
         return {
             "name": self.name,
             "verdict": self.verdict,
@@ -126,7 +126,10 @@ class MapAudit:
         }
 
     def script(self, make: str) -> str:
-        """Return a script that shows the first finding with the library alone; ``make`` is 'module:make'."""
+        """Return a Python script that shows the first disproof with the library alone, without epsaudit.
+
+        ``make`` names the function that makes the object, as 'module:make'.
+        """
         module, _, function = make.rpartition(":")
         module = Path(module).stem if module.endswith(".py") else module
         lines = ["import math  # for values such as math.nan", f"from {module} import {function}", ""]
@@ -145,7 +148,7 @@ class MapAudit:
 
 
 def _facts(finding: MapFinding) -> list[tuple[str, Any]]:
-    """Return the labelled values of a finding."""
+    """Return the inputs and outputs of a finding, each with the label under which it is printed."""
     if finding.kind in ("map", "decrease"):
         return []
     if finding.kind == "domain":
@@ -159,7 +162,7 @@ def _shown(value: Any, raw: bool = False) -> str:
 
 
 def _code(value: Any) -> str:
-    """Return Python code for a value; NaN and infinite numbers have no literals."""
+    """Return Python code that evaluates to a value. NaN and infinite numbers become `math.nan` and `math.inf`."""
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}[repr(value)]
     if isinstance(value, list):

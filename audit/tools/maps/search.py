@@ -1,7 +1,7 @@
-"""The search for a pair of inputs that disproves a stability map, and the smallest such pair.
+"""The search for a pair of inputs that disproves a stability map, and for the simplest such pair.
 
-One pair of a deterministic transformation is a proof: no statistics are needed. Needs Python 3.8 and no package,
-because it runs in the environment of the audited library.
+One pair of inputs of a deterministic transformation is a proof: no statistics are needed. Needs Python 3.8 and no
+package, because it runs in the environment of the audited library.
 """
 
 from __future__ import annotations
@@ -36,21 +36,28 @@ from epsaudit.tools.maps.metrics import (
 from epsaudit.tools.maps.subject import Adapter
 
 REPEATED_CALLS = 64
-"""Number of further calls on each input that have to agree before a pair counts as a disproof. If the map of a random
-function is sound, all of them agree with probability at most 2^-128 (docs/explanation/theory.md#stability-maps)."""
+"""Number of further calls on each input whose outputs must agree before a pair counts as a disproof. If the map of a
+random function is sound, all outputs agree with probability at most 2^-128
+(docs/explanation/theory.md#stability-maps)."""
 MAX_DRAWS_PER_PAIR = 4
-"""Number of draws for each pair that is wanted. Draws that leave the domain are not pairs."""
+"""Largest number of draws for each wanted pair. Draws that leave the domain give no pair."""
 SHRINKING_SECONDS = 10.0
 """Largest processor time of the search for a smaller pair."""
 
 
 class MapFinding(NamedTuple):
-    """A disproof of what a library states, or an inconsistent statement.
+    """Inputs for which a statement of the library is false, or a map that is inconsistent with itself.
 
-    ``kind`` is 'distance' (outputs are farther apart than the map allows), 'domain' (an output is not in the output
-    domain), 'exception' (the function raises on a member of its domain, and not on a neighbour), 'map' (the map is
-    negative or NaN), or 'decrease' (the map states less for a larger distance, so that one of its values is larger than
-    necessary; this disproves nothing). ``severity`` orders findings of one kind.
+    ``kind`` says what was found:
+
+    - 'distance': the outputs are farther apart than the map allows.
+    - 'domain': an output is not in the output domain.
+    - 'exception': the function raises an exception on a member of its domain, and not on a neighbour.
+    - 'map': the map is negative or NaN.
+    - 'decrease': the map states less for a larger distance. One of its values is larger than necessary, which disproves
+      nothing.
+
+    Among findings of one kind, the one with the largest ``severity`` is reported.
     """
 
     kind: str
@@ -64,7 +71,10 @@ class MapFinding(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """What a search saw: findings by kind, neighbours compared, and whether some input gave different outputs."""
+    """Result of `search`: the findings by kind, and the number of pairs of inputs that were compared.
+
+    ``is_random`` says whether some input gave different outputs.
+    """
 
     findings: dict[str, MapFinding]
     pairs: int
@@ -74,7 +84,7 @@ class Searched(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception in place of an output."""
+    """The exception that a call of the audited function raised, in place of an output."""
 
     said: str
     """The name of the type of the exception, a colon, and the first line of its message."""
@@ -86,14 +96,17 @@ class Failure:
 
 
 class Deadline:
-    """An amount of processor time of this process, which is read rarely because reading it may take milliseconds."""
+    """A limit on the processor time of this process.
+
+    The clock of processor time is read rarely, because reading it may take milliseconds.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._started = seconds, time.process_time()
         self._next = time.monotonic() + seconds  # no more processor time can have passed than time
 
     def has_passed(self) -> bool:
-        """Return whether the process has used the time since this object was made."""
+        """Return whether the process has used up the allowed processor time since this object was made."""
         if time.monotonic() < self._next:
             return False
         left = self._seconds - (time.process_time() - self._started)
@@ -108,7 +121,12 @@ def search(
     progress: Callable[[int], None] | None = None,
     seconds: float = math.inf,
 ) -> Searched:
-    """Try pairs of neighbours, and return what they disprove, each kind with the smallest pair that was found."""
+    """Run the audited function on random pairs of inputs, and return what contradicts the library's statements.
+
+    Of each kind of finding, only the worst one is kept; its pair of inputs is then simplified. At most ``n_pairs``
+    pairs are compared in ``seconds`` of processor time. ``progress`` is called with the number of pairs after every
+    hundred.
+    """
     rng, subject = random.Random(seed), subject._replace(map=CachedMap(subject.map, subject.input_metric))
     findings: dict[str, MapFinding] = {}
     notes: dict[str, None] = {}
@@ -171,7 +189,10 @@ def search(
 
 
 def distance_of_inputs(subject: Adapter, x: Any, y: Any) -> Any:
-    """Return the distance of two inputs; infinite if they are not neighbours because of what is invariant."""
+    """Return the distance between two inputs under the input metric, or infinity if they are no neighbours.
+
+    Two data frames are no neighbours, for example, if the domain says that their groups of records must be equal.
+    """
     if not are_comparable(subject.domain, x, y):
         return math.inf
     groupings: tuple[tuple[str, ...], ...] = ((),)
@@ -181,7 +202,10 @@ def distance_of_inputs(subject: Adapter, x: Any, y: Any) -> Any:
 
 
 def accepted(subject: Adapter, x: Any, if_unknown: bool = True) -> bool:
-    """Return whether the library itself says that an input is in its domain; ``if_unknown`` if it cannot tell."""
+    """Return whether the library itself says that an input is in its domain.
+
+    The result is true if the library offers no such test, and ``if_unknown`` if the test raises an exception.
+    """
     if subject.accepts is None:
         return True
     try:
@@ -191,7 +215,7 @@ def accepted(subject: Adapter, x: Any, if_unknown: bool = True) -> bool:
 
 
 def key_of(output: Any) -> Any:
-    """Return a hashable stand-in for an output or an exception."""
+    """Return a hashable key for an output or a `Failure`. Equal outputs have equal keys."""
     if isinstance(output, Failure):
         return ("raised", output.said)
     try:
@@ -203,7 +227,10 @@ def key_of(output: Any) -> Any:
 
 
 def plain(output: Any) -> Any:
-    """Return an output with arrays and numbers of NumPy as lists and numbers of Python, which have no rounding."""
+    """Convert the arrays and numbers of NumPy in an output to lists and numbers of Python.
+
+    Distances between numbers of Python can be computed without rounding.
+    """
     if isinstance(output, (list, tuple)):
         made = [plain(one) for one in output]
         return made if isinstance(output, list) else tuple(made)
@@ -213,7 +240,10 @@ def plain(output: Any) -> Any:
 
 
 def run_on(subject: Adapter, x: Any) -> Any:
-    """Return the output for a copy of an input, in plain types of Python, or the exception that was raised."""
+    """Call the audited function on a copy of an input and return the output, in plain types of Python.
+
+    If the function raises an exception, return a `Failure`.
+    """
     try:
         return plain(subject.call(list(x) if isinstance(x, list) else dict(x) if isinstance(x, dict) else x))
     except Exception as error:  # libraries raise exceptions of their own
@@ -222,7 +252,10 @@ def run_on(subject: Adapter, x: Any) -> Any:
 
 
 def _is_stable(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> bool:
-    """Return whether many more calls on both inputs, in turn, give the same outputs."""
+    """Return whether `REPEATED_CALLS` further calls on each of two inputs give the same outputs as before.
+
+    The calls alternate between the inputs, so that a function with a state is noticed.
+    """
     expected = key_of(outputs[0]), key_of(outputs[1])
     return all(
         key_of(run_on(subject, x)) == expected[0] and key_of(run_on(subject, y)) == expected[1]
@@ -231,10 +264,11 @@ def _is_stable(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> bo
 
 
 class CachedMap:
-    """A map whose values are remembered, and the type of distances that it accepts.
+    """A stated map with a cache of its values, which finds out the type of distances that the map accepts.
 
-    Maps of libraries are slow where they raise, so a type that was refused is not tried again. ``metric`` is the metric
-    of the inputs; if its numbers have 32 bits, distances are rounded up to such numbers.
+    Some maps accept only integers and others only floating-point numbers. A type that was refused is not tried again,
+    because exceptions of libraries are slow. ``metric`` is the metric of the inputs; if it has 32-bit numbers,
+    distances are rounded up to such numbers.
     """
 
     def __init__(self, function: Callable[[Any], Any], metric: str) -> None:
@@ -244,7 +278,7 @@ class CachedMap:
         self._refused: set[Any] = set()
 
     def __call__(self, d_in: Any) -> Any:
-        """Return the value at a distance, which is rounded up to a type that the map accepts."""
+        """Return the value of the map at a distance, which is rounded up to a type that the map accepts."""
         if d_in not in self._known:
             self._known[d_in] = self._at(d_in)
         return self._known[d_in]
@@ -260,7 +294,7 @@ class CachedMap:
         return self._first(tried if d_in == tried[0] else tried[::-1])
 
     def _rounded(self, d_in: Any, kind: type) -> Any:
-        """Return a distance, rounded up to a whole number or a floating-point number."""
+        """Round a distance up to an integer or to a floating-point number, as ``kind`` says."""
         if kind is int:
             return math.ceil(d_in)
         try:
@@ -271,7 +305,7 @@ class CachedMap:
         return single_above(as_float) if self._is_single else as_float
 
     def _first(self, tried: list[Any]) -> Any:
-        """Return the value at the first of these distances whose type the map accepts."""
+        """Return the value of the map at the first of the distances ``tried`` whose type the map accepts."""
         left = [one for one in tried if self._type_of(one) not in self._refused]
         for one in left[:-1]:
             try:
@@ -285,7 +319,7 @@ class CachedMap:
 
 
 def _judge_outputs(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -> MapFinding | None:
-    """Return what a pair disproves, or None."""
+    """Return a finding if the outputs for two inputs contradict a statement of the library, and None otherwise."""
     d_in = distance_of_inputs(subject, x, y)
     if d_in == math.inf:
         return None  # no neighbours
@@ -321,7 +355,10 @@ def _judge_outputs(subject: Adapter, x: Any, y: Any, outputs: tuple[Any, Any]) -
 
 
 def _allowed(subject: Adapter, d_in: Any) -> Any:
-    """Return the distance of outputs that the map allows, or None if it is not defined at this distance."""
+    """Return the distance of outputs that the map allows for inputs at distance ``d_in``.
+
+    Return None if the map is not defined at this distance.
+    """
     if d_in == math.inf:
         return None
     try:
@@ -331,7 +368,10 @@ def _allowed(subject: Adapter, d_in: Any) -> Any:
 
 
 def _ratio(found: Any, allowed: Any) -> float:
-    """Return how many times a distance exceeds what is allowed."""
+    """Return the factor by which a distance exceeds what is allowed.
+
+    If the distance has several numbers, return the largest of their factors.
+    """
     return max(
         math.inf if not most > 0 or one == math.inf else float(one / most)
         for one, most in numbers_to_compare(found, allowed)
@@ -339,7 +379,7 @@ def _ratio(found: Any, allowed: Any) -> float:
 
 
 def _number(value: Any) -> str:
-    """Return a distance as text."""
+    """Format a distance, which may have several numbers, as text."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return "; ".join(map(_grouping, value))
     if isinstance(value, tuple):
@@ -348,20 +388,26 @@ def _number(value: Any) -> str:
 
 
 def _grouping(stated: Any) -> str:
-    """Return as text how far two data frames are apart in the groups of some columns."""
+    """Format the distance between two data frames within groups of records as text.
+
+    ``stated`` has the columns that define the groups, the largest distance within a group, and the number of groups.
+    """
     by, per_group, groups = stated
     said = ["any number" if one is None else _number(one) for one in (per_group, groups)]
     return f"by {', '.join(by)}: {said[0]} in a group, {said[1]} groups" if by else said[0]
 
 
 def shrink_pair(subject: Adapter, finding: MapFinding) -> MapFinding:
-    """Return the same kind of finding for the smallest pair that greedy removal and simplification reach."""
+    """Return a finding of the same kind for a pair of inputs that is as simple as possible.
+
+    The search is greedy: it removes records and simplifies values, as long as the same kind of finding remains.
+    """
     ends = Deadline(SHRINKING_SECONDS)
     places = functools.lru_cache(maxsize=None)(_places)
     best, improved = finding, True
 
     def size_of(x: Any, y: Any) -> tuple[int, int, int]:
-        """Return the number of records, how complicated their values are, and the length of their text."""
+        """Return a sort key: the number of records, how complicated their values are, and the length as text."""
         parts = [one for part in (x, y) for one in ([part, *part.values()] if isinstance(part, dict) else [part])]
         records = [one for part in parts for one in (part if isinstance(part, list) else [part])]
         values = [(places(atom), repr(one)) for part in (x, y) for _, atom, one in frame_cells(subject.domain, part)]
@@ -391,12 +437,18 @@ def shrink_pair(subject: Adapter, finding: MapFinding) -> MapFinding:
 
 
 def _places(atom: Any) -> dict[str, int]:
-    """Return the place of each special value of an atom, by its text; simple values come first."""
+    """Return the position of each special value of a domain in `special_values`, by the `repr` of the value.
+
+    Simple values have low positions.
+    """
     return {repr(one): place for place, one in reversed(list(enumerate(special_values(atom))))}
 
 
 def check_map(subject: Adapter) -> MapFinding | None:
-    """Return a finding if the map has values below 0 or NaN, or decreases, at the distances from 0 to `MAX_EDITS`."""
+    """Return a finding if the stated map is negative, is NaN or decreases, and None otherwise.
+
+    The map is evaluated at the distances from 0 to `MAX_EDITS`.
+    """
     decrease: MapFinding | None = None
     known: list[tuple[int, Any]] = []
     for d_in in range(MAX_EDITS + 1):

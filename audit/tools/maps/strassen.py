@@ -1,6 +1,7 @@
-"""The test of a claimed coupling: a set of outputs that is likelier on x than its neighbourhood is on x'.
+"""The test of a claimed coupling: find a set of outputs that is likelier on x than its neighbourhood is on x'.
 
-Theorem 17 of docs/explanation/theory.md. The set is chosen on training runs and certified on fresh ones.
+Such a set disproves the coupling by theorem 17 of docs/explanation/theory.md. The set is chosen on training runs and
+certified on fresh runs.
 """
 
 from __future__ import annotations
@@ -18,25 +19,31 @@ from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_
 from epsaudit.tools.maps.search import key_of
 
 COUPLING_SCREENING_RUNS, SCREENED = 40, 4
-"""Number of runs on each input of every pair, and number of pairs with the largest gaps that are trained on."""
+"""Number of runs on each input of every pair, and number of pairs that are kept. These have the largest gaps between
+the frequency of a set and that of its neighbourhood."""
 COUPLING_TRAINING_RUNS = 240
-"""Number of training runs on each input of these pairs. One half chooses a set, the other half the pair."""
+"""Number of training runs on each input of the kept pairs. One half chooses a set, the other half the pair."""
 MAX_DISTINCT = 80
 """Largest number of distinct outputs of each input in the linear program; rarer outputs are left out."""
 Sampler = Callable[[Any, int], Sequence[Any]]
-"""A function of an input and a number that returns that many outputs, of independent calls."""
+"""A function ``sample(data, number)`` that returns ``number`` independent outputs on an input."""
 
 
 @dataclass(frozen=True)
 class ImpossibleCoupling:
-    """A set of outputs that disproves a coupling, with its counts in fresh runs."""
+    """Evidence that random outputs on two inputs cannot be coupled within the distance that a map states.
+
+    A coupling draws an output on each input together, so that the two are never farther apart than this distance. But a
+    set of outputs occurs more often on ``x`` than outputs within the distance of the set occur on ``y``. The counts are
+    from fresh runs.
+    """
 
     x: Any
     """The input whose outputs are in the set too often."""
     y: Any
     """The neighbour whose outputs are near the set too rarely."""
     outputs: tuple[Any, ...]
-    """The set."""
+    """The outputs in the set."""
     distance: Any
     """The distance that the map allows."""
     inside: int
@@ -57,7 +64,11 @@ class ImpossibleCoupling:
 
 @dataclass(frozen=True)
 class _Set:
-    """A candidate set of outputs with its gap on the training runs."""
+    """A candidate set of outputs for the test of a coupling.
+
+    ``gap`` is the frequency of the set on one input minus that of its neighbourhood on the other input, in training
+    runs.
+    """
 
     gap: float
     outputs: tuple[Any, ...]
@@ -65,7 +76,12 @@ class _Set:
 
 
 def choose_set(first: Sequence[Any], second: Sequence[Any], is_near: Callable[[Any, Any], bool]) -> _Set:
-    """Return the set of outputs of ``first`` whose share most exceeds the share of ``second`` near to it."""
+    """Return the set of outputs that speaks most against a coupling, for samples of outputs on two inputs.
+
+    It maximises the gap: the share of ``first`` that is in the set, minus the share of ``second`` that ``is_near`` to
+    an output in the set. A linear program finds it. If outputs can be coupled so that they are always near to each
+    other, the true gap is not positive for any set.
+    """
     ones, others = (_distinct(part) for part in (first, second))
     p = np.array([count for _, count in ones]) / len(first)
     q = np.array([count for _, count in others]) / len(second)
@@ -88,15 +104,18 @@ def refute_coupling(
     runs: int,
     confidence: float,
 ) -> ImpossibleCoupling | None:
-    """Return a certificate that no coupling has the claimed distance, or None.
+    """Test whether random outputs on pairs of inputs can be coupled within a distance that a map states.
+
+    A coupling draws an output on each of two inputs together, so that they are never farther apart than this distance.
+    Return a certificate that no such coupling exists for one of the pairs, or None.
 
     Parameters
     ----------
     sample : Sampler
-        Draws outputs.
+        Draws outputs on an input.
     pairs : sequence of (x, y, allowed)
-        Inputs, with the distance of outputs that the map allows. The best pair and direction are chosen on training
-        runs.
+        Two inputs, and the distance of outputs that the map allows. Training runs choose the pair and the order of its
+        inputs that look most promising.
     exceeds : callable
         ``exceeds(output, other, allowed)`` says whether two outputs are farther apart than allowed.
     runs : int
@@ -131,7 +150,10 @@ def refute_coupling(
 def _candidate_events(
     sample: Sampler, x: Any, y: Any, allowed: Any, is_near: Callable[[Any, Any, Any], bool], runs: int
 ) -> Iterator[tuple[float, Any, Any, Any, _Set]]:
-    """Yield a set for each direction of a pair, with its gap on those training runs that did not choose it."""
+    """Yield a candidate set of outputs with its gap for (x, y), and another one for (y, x).
+
+    The gap is defined in `choose_set`. One half of the runs chooses the set, and the other half measures the gap.
+    """
     drawn, half = (sample(x, runs), sample(y, runs)), runs // 2
 
     def near(one: Any, other: Any) -> bool:
@@ -147,7 +169,10 @@ def _candidate_events(
 def _count_events(
     chosen: _Set, first: Sequence[Any], second: Sequence[Any], is_near: Callable[[Any, Any], bool]
 ) -> tuple[int, int]:
-    """Return how many outputs of ``first`` are in the set, and how many of ``second`` are near to it."""
+    """Return how many outputs of ``first`` are in a set, and how many of ``second`` are near to an output in the set.
+
+    The function ``is_near`` says whether two outputs are near to each other.
+    """
     inside = sum(key_of(one) in chosen.keys for one in first)
     known: dict[Any, bool] = {}
     near = 0
@@ -160,7 +185,7 @@ def _count_events(
 
 
 def _distinct(outputs: Sequence[Any]) -> list[tuple[Any, int]]:
-    """Return the most frequent distinct outputs with their counts."""
+    """Return the `MAX_DISTINCT` most frequent distinct outputs with their counts."""
     counts = Counter(map(key_of, outputs))
     first: dict[Any, Any] = {}
     for one in outputs:

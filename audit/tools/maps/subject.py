@@ -1,7 +1,7 @@
-"""What a library states about a transformation or measurement: domains, metrics, the function, and the map.
+"""Descriptions of audited transformations and measurements: domain, metrics, function, and map.
 
-OpenDP's objects are read as they are. Other libraries give an object with the same names, or an `Adapter` of functions.
-Needs Python 3.8 and no package, because it runs in the environment of the audited library.
+Objects of OpenDP are read as they are. Other libraries offer an object with the same attributes, or an `Adapter`. Needs
+Python 3.8 and no package, because it runs in the environment of the audited library.
 """
 
 from __future__ import annotations
@@ -13,22 +13,26 @@ from typing import Any, Callable, NamedTuple  # noqa: UP035  # Python 3.8 may ru
 from epsaudit.tools.maps.domains import Atom, Domain, Frame, Mapping, Vector
 
 BYTES = (b"\x00", b"\x80", b"\x01", b"\x0f", b"\xff", b"\x00\x00", b"\x01\x80", b"\xff\xff")
-"""Vectors of 8 and of 16 bits. A domain of OpenDP has vectors of all lengths."""
+"""Bit vectors of 8 and of 16 bits that are drawn. A domain of bit vectors of OpenDP has vectors of all lengths."""
 
 
 class UnreadableDomainError(Exception):
-    """A domain that is none of atoms, bits, categories, lists of atoms, dictionaries of atoms, and data frames."""
+    """Raised for an input domain whose members cannot be generated.
+
+    The known domains are single values, bit vectors, categories, lists and dictionaries of single values, and data
+    frames.
+    """
 
 
 class Adapter(NamedTuple):
-    """A transformation or measurement of a library that states its privacy in other words than OpenDP.
+    """Description of a transformation or measurement whose library states its privacy in another form than OpenDP.
 
-    ``domain`` describes the inputs; those of a `Frame` are lists of dictionaries, of which the function of the library
-    makes a data frame of its own kind. ``input_metric`` and ``output_metric`` are names of metrics (see
-    `epsaudit.tools.maps.metrics.METRICS`); a measurement has no output metric. ``call`` is the function, and ``map``
-    gives the largest distance of outputs for a distance of inputs, or the loss of a measurement: an epsilon, a pair
-    (epsilon, delta), or numbers by name, such as {"rho": 0.5}. ``member``, if given, says whether an output is in the
-    output domain, and ``accepts`` whether an input is in the input domain, where this is narrower than ``domain``.
+    ``domain`` describes the inputs. Inputs of a `Frame` are lists of dictionaries, from which ``call`` makes a data
+    frame. ``input_metric`` and ``output_metric`` are names of metrics (see `epsaudit.tools.maps.metrics.METRICS`); a
+    measurement has no output metric. ``call`` is the audited function. ``map`` returns the largest distance of outputs
+    for a distance of inputs. The map of a measurement returns the privacy loss: an epsilon, a pair (epsilon, delta), or
+    numbers by name, such as {"rho": 0.5}. ``member``, if given, says whether an output is in the output domain.
+    ``accepts``, if given, says whether an input is in the input domain, which may be smaller than ``domain``.
     """
 
     domain: Domain
@@ -41,10 +45,10 @@ class Adapter(NamedTuple):
 
 
 def read_subject(subject: Any) -> Adapter:
-    """Return an object of a library as an `Adapter`.
+    """Convert an object of a library to an `Adapter`, the description that the audit works with.
 
-    Raises `UnreadableDomainError` if its input domain is of a kind that cannot be generated, and `TypeError` if the
-    object has no domain, metric or map.
+    Raises `UnreadableDomainError` if members of the input domain cannot be generated, and `TypeError` if the object has
+    no domain, metric or map.
     """
     if isinstance(subject, Adapter):
         return subject
@@ -64,7 +68,7 @@ def read_subject(subject: Any) -> Adapter:
 
 
 def parse_domain(text: str) -> Domain:
-    """Return the domain that OpenDP prints.
+    """Return the domain that a text describes, as OpenDP prints domains.
 
     >>> parse_domain("VectorDomain(AtomDomain(bounds=[-4, 9], T=i32), size=5)")
     Vector(atom=Atom(kind='i32', low=-4, high=9, nan=False, null=False, categories=()), size=5)
@@ -90,7 +94,10 @@ def parse_domain(text: str) -> Domain:
 
 
 def parse_atom(text: str) -> Atom:
-    """Return the domain of single values that OpenDP prints."""
+    """Return the domain of single values that a text describes, as OpenDP prints domains.
+
+    Raises `UnreadableDomainError` for any other text.
+    """
     null = text.startswith("OptionDomain(")
     found = re.match(r"(?:OptionDomain\()?AtomDomain\((.*?)\)+$", text)
     if not found:
