@@ -71,7 +71,7 @@ def styled() -> Iterator[None]:
 
 
 class NotebookFigure(Figure):
-    """A figure that a notebook displays, whether or not pyplot is imported there."""
+    """A matplotlib figure that a Jupyter notebook displays even if pyplot is not imported."""
 
     def _repr_png_(self) -> bytes:
         return render_figure(self, "png")
@@ -109,10 +109,10 @@ def render_figure(figure: Figure, kind: str) -> bytes:
 
 
 class ClaimShare(NamedTuple):
-    """The bounds and the exact value of a result, divided by the claimed value.
+    """The lower bound, the upper bound and the exact value of a result, each divided by the claimed value.
 
-    If the claimed epsilon is 0, they are values of delta, and the name says so. ``upper`` is the upper bound that an
-    alignment of the noise shows, or None.
+    If the claimed epsilon is 0, the values are values of delta instead, and ``name`` says so. ``upper`` is None if the
+    result has no upper bound.
     """
 
     result: Result
@@ -123,9 +123,9 @@ class ClaimShare(NamedTuple):
 
 
 def share_of_claim(result: Result) -> ClaimShare:
-    """Divide the bounds and the exact value of a result by the claimed value.
+    """Divide the lower bound, the upper bound and the exact value of a result by the claimed value.
 
-    If the claimed value is 0, every positive bound is infinitely many times the claim.
+    If the claimed value is 0, a positive bound becomes infinity.
     """
     name, proven = matplotlib_text(result.mechanism), result.proven
     delta_lower = getattr(result, "delta_lower", None)  # sequential audits have none
@@ -139,10 +139,10 @@ def share_of_claim(result: Result) -> ClaimShare:
 
 @styled()
 def plot_result(result: Result) -> Figure:
-    """Draw one result in the way that suits its kind.
+    """Draw one result by the kind of figure that suits it, and return the figure.
 
-    An audit of fixed size shows its privacy profile, a sequential audit its running bound, and every other result its
-    certified bound beside the proven one.
+    An audit with a fixed number of runs is drawn as a privacy profile, and a sequential audit as a running bound. For
+    any other result, the certified bound is drawn beside the claimed value.
     """
     if isinstance(result, AuditResult):
         return plot_privacy_profile(result)
@@ -154,9 +154,9 @@ def plot_result(result: Result) -> Figure:
 def plot_certified_against_proven(
     results: Sequence[Result], family_confidence: float, audits: int | None = None
 ) -> Figure:
-    """Draw each result as a share of its claim: the certified bound, the interval above it and the exact value.
+    """Draw one row per result: the certified lower bound, the upper bound and the exact value, as shares of the claim.
 
-    The interval ends at the upper bound that an alignment shows, if there is one, and otherwise nowhere.
+    A line leads from the lower bound to the upper bound, or to the end of the axis if the result has no upper bound.
     ``family_confidence`` and ``audits`` are explained in `epsaudit.tools.reporting.tables.caption`.
 
     Results that are consistent with their claim have a linear axis, and results that violate it a logarithmic one.
@@ -200,7 +200,11 @@ def plot_certified_against_proven(
 
 
 def draw_row(axes: Axes, height: float, share: ClaimShare, right: float) -> None:
-    """Draw one result: its bound, the interval to the upper bound or to the end of the axis, and the exact value."""
+    """Draw the row of one result: its lower bound, a line to its upper bound, and its exact value.
+
+    ``height`` is the vertical position, and ``right`` the end of the axis. Without an upper bound, the line leads to
+    the end of the axis.
+    """
     colour, marker = STYLE[share.result.verdict]
     bound, end = min(share.bound, right), right if share.upper is None else min(share.upper, right)
     axes.plot([bound, end], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
@@ -214,7 +218,7 @@ def draw_row(axes: Axes, height: float, share: ClaimShare, right: float) -> None
 
 
 def add_legend_entries(axes: Axes, shown: Sequence[ClaimShare]) -> None:
-    """Add a legend entry for each kind of mark that occurs in the figure."""
+    """Add a legend entry for each kind of mark (bound, exact value, claim) that occurs in the figure."""
     for verdict in dict.fromkeys(share.result.verdict for share in shown):
         colour, marker = STYLE[verdict]
         axes.plot([], [], marker=marker, color=colour, linestyle="-", label=f"certified, {verdict}")
@@ -230,7 +234,7 @@ def add_legend_entries(axes: Axes, shown: Sequence[ClaimShare]) -> None:
 
 
 def set_log_scale(axes: Axes) -> None:
-    """Give the horizontal axis of shares a logarithmic scale."""
+    """Give the horizontal axis, which shows shares of the claim, a logarithmic scale."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:g}")
@@ -238,7 +242,10 @@ def set_log_scale(axes: Axes) -> None:
 
 
 def add_kinks(errors: Floats, claim: Claim) -> Floats:
-    """Add to a grid of errors the kinks of the trade-off curve of a pure or approximate DP claim."""
+    """Insert the kinks of the claim's trade-off curve into a grid of error probabilities, and return the grid.
+
+    Only the curves of pure and approximate DP have kinks. For other claims, the grid is returned unchanged.
+    """
     if claim.claimed_point is None:
         return errors
     epsilon, delta = claim.claimed_point
@@ -246,9 +253,10 @@ def add_kinks(errors: Floats, claim: Claim) -> Floats:
 
 
 def certified_polygon(result: AuditResult) -> Floats:
-    """Return the vertices of the certified upper bound on the pair's trade-off curve, shape (vertices, 2).
+    """Return the corners of the certified upper bound on the trade-off curve of the audited pair, shape (vertices, 2).
 
-    The bound is the convex curve through the certified corner and its mirror image.
+    The audit certifies that one test has at most certain error probabilities; this is a point, the certified corner.
+    The bound is the lower convex hull of this point, of its mirror image, and of the trivial tests.
     """
     p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
     corners = [(p_prime, 1.0 - p), (1.0 - p, p_prime)] if p > p_prime else []
@@ -256,9 +264,9 @@ def certified_polygon(result: AuditResult) -> Floats:
 
 
 def certified_profile(result: AuditResult, epsilons: Floats) -> Floats:
-    """Return a lower bound on the pair's privacy profile at each epsilon.
+    """Return the certified lower bound on the privacy profile delta(epsilon) of the audited pair.
 
-    The bound is the maximum of the tangents at the certified corner and at its mirror image.
+    It is evaluated at each of ``epsilons``: the largest delta that the corners of `certified_polygon` prove there.
     """
     corners = certified_polygon(result)[1:-1]
     gains = [1.0 - beyond - np.exp(epsilons) * error for error, beyond in corners]
@@ -267,7 +275,10 @@ def certified_profile(result: AuditResult, epsilons: Floats) -> Floats:
 
 @styled()
 def plot_trade_off(result: AuditResult, exact: Any = None) -> Figure:
-    """Draw the trade-off curve of the claim, the excluded region and, if ``exact`` is given, the exact curve."""
+    """Draw the trade-off curve of the claim, and shade the region that the audit excludes for the audited pair.
+
+    If ``exact`` is given, the exact curve of the pair is drawn, too. Returns the figure.
+    """
     figure = new_figure(ONE_COLUMN, 3.4)
     axes = figure.add_subplot()
     polygon = certified_polygon(result)
@@ -290,9 +301,10 @@ def plot_trade_off(result: AuditResult, exact: Any = None) -> Figure:
 
 @styled()
 def plot_privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
-    """Draw the privacy profile of the claim, the excluded region and, if ``exact`` is given, that of the pair.
+    """Draw the privacy profile of the claim, and shade the region that the audit excludes for the audited pair.
 
-    If the result has an upper bound, the profile that it allows is drawn as well.
+    If ``exact`` is given, the exact profile of the pair is drawn, too. If the result has an upper bound, the largest
+    profile that this bound permits is drawn as well. Returns the figure.
     """
     figure = new_figure(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
@@ -334,9 +346,9 @@ def plot_privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
 
 @styled()
 def plot_running_bound(results: Mapping[str, SequentialResult]) -> Figure:
-    """Draw the running bounds of sequential audits by the number of runs.
+    """Draw the lower bounds of sequential audits as functions of the number of runs, and return the figure.
 
-    ``results`` maps names to results; their claims must have the same symbol.
+    ``results`` maps names for the legend to results. All claims must have the same parameter, for example epsilon.
     """
     figure = new_figure(ONE_COLUMN, 2.6)
     axes = figure.add_subplot()
@@ -372,9 +384,10 @@ def plot_scores(
     result: ManyRunsResult | OneRunResult,
     times: tuple[Floats, Floats] | None = None,
 ) -> Figure:
-    """Draw histograms of the scores and their error rates beside the trade-off curve of the claim.
+    """Draw the membership scores of an audit in two panels: histograms, and the trade-off between error rates.
 
-    The histograms show the scores of members and of others and the thresholds of the best event.
+    The left panel shows histograms of the scores of members and of non-members, with the thresholds of the best guess.
+    The right panel compares the error rates of all thresholds with the trade-off curve of the claim.
 
     Parameters
     ----------
@@ -426,7 +439,10 @@ def plot_scores(
 
 
 def _fraction_below(scores: Floats, times: Floats, at: Floats) -> Floats:
-    """Return the fraction of scores below each value of ``at``, where ``times`` counts how often each score occurs."""
+    """Return the fraction of scores that are below each value of ``at``.
+
+    ``times`` contains the number of occurrences of each score.
+    """
     order = np.argsort(scores, kind="stable")
     total = np.concatenate([[0.0], np.cumsum(times[order])])
     return np.asarray(total[np.searchsorted(scores[order], at, "left")] / total[-1])

@@ -12,7 +12,9 @@ from typing import Any
 
 
 def error_line(message: str, title: str, file: str | None = None, line: int | None = None) -> str:
-    """Return the line that annotates a place with an error.
+    """Return a line of output that makes GitHub show an error message beside a line of code.
+
+    ``title``, ``file`` and ``line`` are the title of the annotation and the place in the code.
 
     >>> error_line("100% of it", "leak", "mine.py", 3)
     '::error file=mine.py,line=3,title=leak::100%25 of it'
@@ -23,7 +25,10 @@ def error_line(message: str, title: str, file: str | None = None, line: int | No
 
 
 def place_of(mechanism: Any) -> tuple[str, int] | None:
-    """Return the file, relative to the current folder, and the line of a mechanism's code; None if it is elsewhere."""
+    """Return the file and the line at which the code of a mechanism starts.
+
+    The file is relative to the current folder. Return None if the code is not in this folder or below it.
+    """
     words = getattr(getattr(mechanism, "program", None), "words", ())
     files = [word.rpartition(":")[0] if ".py:" in word else word for word in words]
     if found := next((file for file in files[1:] if Path(file).is_file() and _inside(file)), None):
@@ -45,7 +50,10 @@ def _inside(file: str) -> str | None:
 
 
 def _escaped(text: str, more: str = "") -> str:
-    """Escape the characters that end a line, a property or a command."""
+    """Replace characters that have a meaning in a workflow command by percent codes such as '%0A'.
+
+    ``more`` contains characters to replace in addition to the percent sign and to line ends.
+    """
     for character in "%\r\n" + more:
         text = text.replace(character, f"%{ord(character):02X}")
     return text

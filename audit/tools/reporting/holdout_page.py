@@ -21,7 +21,10 @@ ODDS_TABLE = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 
 def render_holdout(result: HoldoutResult, file: str = "holdout.json") -> str:
-    """Return the HTML page of one result; ``file`` is the name of the result file in the command that verifies it."""
+    """Return an HTML page that explains the result of a holdout audit to readers without statistics.
+
+    ``file`` is the name of the result file; the page quotes a command that verifies this file.
+    """
     environment = template_environment(autoescape=True)
     environment.filters |= {"plain": nearest, "visible": visible, "grouped": "{:,}".format}
     css, css_hash = embedded("report.css")

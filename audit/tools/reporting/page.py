@@ -66,9 +66,9 @@ OWN_ENTRY = r"""@misc{epsaudit,
 def render_page(
     results: Sequence[Result], family_confidence: float, file: str = "audit.json", audits: int | None = None
 ) -> str:
-    """Return the HTML page of results.
+    """Return a self-contained HTML page with one card per result.
 
-    ``file`` is the name of the result file in the commands that the page gives for reproducing a result.
+    ``file`` is the name of the result file, which the page quotes in commands that reproduce a result.
     ``family_confidence`` and ``audits`` are explained in `epsaudit.tools.reporting.tables.caption`.
     """
     environment = template_environment(autoescape=True)
@@ -100,7 +100,10 @@ def render_page(
 
 
 def _card_values(result: Result, file: str) -> dict[str, Any]:
-    """Return the values that the template shows on the card of one result."""
+    """Return the values that the HTML template shows on the card of one result.
+
+    ``file`` is the name of the result file for the command that reproduces the result.
+    """
     marks = {"bound": result.lower_bound, "proven": result.proven, "exact": result.exact}
     known = {name: value for name, value in marks.items() if value is not None}
     greatest = 1.15 * max(filter(math.isfinite, known.values()), default=1.0) or 1.0
@@ -132,21 +135,24 @@ def _card_values(result: Result, file: str) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1024)
 def _claimed_curve(claim: Claim) -> str:
-    """Return the points of the claim's trade-off curve as text for an SVG polyline."""
+    """Return the trade-off curve of a claim as the text of the points of an SVG polyline."""
     errors = add_kinks(COARSE_ERROR_GRID, claim)
     return _svg_points(np.stack([errors, 1.0 - claim.greatest(errors)], axis=1))
 
 
 def _svg_points(points: Floats) -> str:
-    """Return points, shape (n, 2) with coordinates from 0 to 1, as text for an SVG polyline."""
+    """Convert points to the text of the points of an SVG polyline.
+
+    ``points`` has shape (n, 2), and its coordinates are between 0 and 1.
+    """
     return " ".join(f"{round(CURVE_SIZE * x, 2):g},{round(CURVE_SIZE * (1.0 - y), 2):g}" for x, y in points)
 
 
 def methods(results: Sequence[Result], family_confidence: float, audits: int | None = None) -> str:
-    """Return the methods paragraphs of a paper, followed by the BibTeX entries that they cite.
+    """Return LaTeX paragraphs for the methods section of a paper, followed by the BibTeX entries that they cite.
 
-    ``family_confidence`` and ``audits`` are explained in `epsaudit.tools.reporting.tables.caption`.
-    Raises `AuditError` if there are no results.
+    The paragraphs describe how the results were obtained. ``family_confidence`` and ``audits`` are explained in
+    `epsaudit.tools.reporting.tables.caption`. Raises `AuditError` if there are no results.
     """
     if not results:
         raise AuditError("There are no results to describe; give at least one.")
@@ -189,7 +195,10 @@ def methods(results: Sequence[Result], family_confidence: float, audits: int | N
 
 
 def _describe_claims(results: Sequence[Result]) -> str:
-    """Return the kinds of claims and their numbers as LaTeX text with citations."""
+    """Return LaTeX text that names the privacy definitions of the claims, with their numbers and with citations.
+
+    An example, without its citations, is '3 of pure DP and 1 of zCDP'.
+    """
     kinds = Counter((privacy_definition(result), type(result.claim).__name__) for result in results)
     said = [
         ("" if len(results) == 1 else f"{number} of ")
@@ -201,9 +210,9 @@ def _describe_claims(results: Sequence[Result]) -> str:
 
 
 def _describe_software(results: Sequence[Result]) -> str:
-    """Return the versions of the libraries and the commit as LaTeX text.
+    """Return LaTeX text with the versions of Python and of the libraries, and the git commit.
 
-    If the code differed from the commit, the text says so.
+    If the code had changes that were not committed, the text says so.
     """
     labels = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy"}
     known = {label: _common_value(results, name) for name, label in labels.items()}
@@ -217,17 +226,17 @@ def _describe_software(results: Sequence[Result]) -> str:
 
 
 def _latex_code(text: str) -> str:
-    """Return text in typewriter as LaTeX code."""
+    """Return LaTeX code that sets the text in a typewriter font."""
     return rf"\texttt{{{latex(text)}}}"
 
 
 def _common_value(results: Sequence[Result], name: str) -> str:
-    """Return the provenance value that all results share under this name, or 'several versions'."""
+    """Return the provenance value ``name`` (such as 'numpy') if all results share it, else 'several versions'."""
     values = {result.provenance.get(name, "unknown") for result in results}
     return values.pop() if len(values) == 1 else SEVERAL
 
 
 def _format_range(numbers: Iterable[int]) -> str:
-    """Return the smallest and the largest number as text, or one number if they are equal."""
+    """Return the smallest and the largest number as text, such as '100 to 1,000'; a single number if they are equal."""
     low, *_, high = sorted(numbers) * 2
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"

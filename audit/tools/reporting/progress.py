@@ -37,11 +37,12 @@ NOTEBOOK_WIDTH, NAME_WIDTH = 100, 24
 
 
 class Lines:
-    """A progress callback for logs and notebooks that prints a line every ``every`` seconds.
+    """A progress callback of audits that prints a line of text at most once every ``every`` seconds.
 
-    The lines are written to ``stream``, by default to standard error. If the first runs predict that the audit takes
-    more than ten minutes, another line says how long it will take and which number of runs takes a minute. ``trials``
-    is how this line writes the setting. ``name`` is the name of the audit, by default that of the mechanism.
+    The lines are written to ``stream``, by default to standard error. If the first runs suggest that the audit will
+    take more than ten minutes, an additional line says how long it will take, and which number of runs would take a
+    minute. ``trials`` is the name of the setting in this line, such as 'trials='. ``name`` is the name of the audit in
+    all lines, by default that of the mechanism.
 
     >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0))
@@ -69,14 +70,14 @@ class Lines:
         """Prints a line."""
 
     def __reduce__(self) -> tuple[type[Lines], tuple[Any, ...]]:
-        """Return a copy with a new start time.
+        """Support pickling. The unpickled copy has the same settings, and its clock starts when it is unpickled.
 
-        The audit in a worker process starts when the copy arrives there.
+        This is the right start time in a worker process, which begins its audit at that moment.
         """
         return Lines, self._given
 
     def begin(self, plan: Plan) -> None:
-        """Record what is known before the first chunk, and announce a long audit."""
+        """Store the plan of an audit before its first runs, and announce at once if the audit will take long."""
         self._plan, self._name = plan, self._given[2] or plan.name
         self._began = self._last = self._given[3]()
         self._answered = 0 if plan.answered is None else plan.answered()
@@ -85,7 +86,7 @@ class Lines:
             self._announce_if_long(plan.runs, self._rate)
 
     def __call__(self, step: Step) -> None:
-        """Print the progress if at least ``every`` seconds have passed since the last line."""
+        """Store the latest progress, and print a line if the last line is at least ``every`` seconds old."""
         every, _, _, clock, _ = self._given
         now = clock()
         if (step.stage, step.runs_total) != self._stage:
@@ -100,9 +101,9 @@ class Lines:
             self.say(self.describe(step))
 
     def describe(self, step: Step | None = None) -> str:
-        """Return a line of text with the stage, the number of runs, their speed, the bound so far and the time left.
+        """Return a line with the stage of the audit, the number of runs, the speed, the bound so far and the time left.
 
-        ``step`` is the last one by default.
+        ``step`` is the progress to describe, by default the latest one.
         """
         step = step or self._step
         if step is None:
@@ -112,9 +113,9 @@ class Lines:
         return ", ".join([known, *self._facts(step, step.stage == "certification")])
 
     def describe_shortly(self) -> str:
-        """Return what a line of 80 columns has room for: the runs of the whole audit, speed, bound and time left.
+        """Return a shorter line for a terminal of 80 columns: number of runs, speed, bound so far and time left.
 
-        Between two steps, the time that has passed is subtracted from the time left.
+        The line counts down the time left even if there is no new progress.
         """
         step, plan, name = self._step, self._plan, clipped(self._name, NAME_WIDTH)
         if plan is None or step is None:
@@ -124,7 +125,10 @@ class Lines:
         return ", ".join([known, *self._facts(step, True)])
 
     def _measure_answers(self) -> None:
-        """Measure the speed of a program by the runs that ended before its first chunk is finished."""
+        """Estimate the speed of an external program from the number of its answers.
+
+        This is done only until the first progress report, which comes late if a program is slow.
+        """
         if self._plan is None or self._plan.answered is None or self._step is not None:
             return
         now, done = self._given[3](), self._plan.answered() - self._answered
@@ -133,7 +137,10 @@ class Lines:
             self._predict(now, done, self._plan.runs)
 
     def _facts(self, step: Step | None, ends: bool) -> list[str]:
-        """Return speed and bound, and the time left if ``ends`` is true, as far as they are known."""
+        """Return parts of a progress line: the speed, the bound so far, and the time left or the time that has passed.
+
+        A part is left out while it is unknown. The time left is included only if ``ends`` is true.
+        """
         now, facts = self._given[3](), list[str]()
         if self._rate > 0.0:
             facts.append(f"{self._rate:,.{'0f' if self._rate >= 10.0 else '2g'}} runs/s")
@@ -147,14 +154,21 @@ class Lines:
         return facts
 
     def _left(self, step: Step | None) -> int:
-        """Return the number of runs that the whole audit has still to make; 0 if it is not known."""
+        """Return the number of runs that the audit still has to make; 0 if it is unknown.
+
+        In the last stage, certification, only the runs of this stage are counted.
+        """
         if step is not None and step.stage == "certification":
             return step.runs_total - step.runs_done
         done = 0 if step is None else step.runs_done
         return 0 if self._plan is None else max(self._plan.runs - done, 0)
 
     def _predict(self, now: float, done: int, left: int) -> None:
-        """Announce a long audit by the runs since the first report, so that the start of processes is not counted."""
+        """Predict how long the audit will take, and announce it if the time is long.
+
+        The speed is measured from the first progress report on, so that the time for starting processes does not count.
+        ``done`` is the number of finished runs, ``left`` the number of remaining runs.
+        """
         if self._first is None:
             self._first = now, done
         seconds, runs = now - self._first[0], done - self._first[1]
@@ -162,7 +176,10 @@ class Lines:
             self._announce_if_long(left, runs / seconds)
 
     def _announce_if_long(self, left: int, rate: float) -> None:
-        """Say once how long this number of runs takes, if it is long, and which number of runs takes a minute."""
+        """Print, at most once, that the audit will take long, and which number of runs would take a minute.
+
+        ``left`` is the number of remaining runs, and ``rate`` the number of runs per second.
+        """
         plan = self._plan
         if self._announced or plan is None or left / rate <= LONG_SECONDS:
             return
@@ -184,7 +201,7 @@ class Lines:
 
 
 def in_words(seconds: float) -> str:
-    """Return a length of time in words, in the largest unit of which it has at least two.
+    """Return a duration in words, rounded to minutes, hours or days.
 
     >>> in_words(25_000), in_words(59), in_words(1.4e6)
     ('7 hours', 'a minute', '16 days')
@@ -204,9 +221,10 @@ def _round_down(number: float) -> int:
 
 
 class LiveLine:
-    """A line on a terminal or in a notebook that is rewritten in place every second, and removed at the end.
+    """A line on a terminal or in a notebook that is redrawn in place every second, and erased at the end.
 
-    ``text`` returns the text, which is empty if there is nothing to show. The line appears after ``first`` seconds.
+    ``text`` is a function that returns the current text, or an empty text if there is nothing to show. The line appears
+    after ``first`` seconds.
     """
 
     def __init__(self, text: Callable[[], str], first: float, stream: TextIO | None = None) -> None:
@@ -225,7 +243,7 @@ class LiveLine:
         self._erase()
 
     def print(self, sentence: str) -> None:
-        """Print a line above this one."""
+        """Print a permanent line above the line that is redrawn."""
         with self._lock:
             self._erase()
             print(sentence, file=self._stream, flush=True)
@@ -254,7 +272,11 @@ class LiveLine:
 
 @contextmanager
 def show_progress() -> Iterator[ProgressCallback]:
-    """Show the progress of one audit in Python: in a line on a terminal or in a notebook, and in a log elsewhere."""
+    """Provide a callback that shows the progress of one audit, inside this context.
+
+    On a terminal or in a notebook, the progress is a line that is redrawn in place. Elsewhere, lines are printed to a
+    log.
+    """
     if not (is_notebook() or is_terminal(sys.stderr)):
         yield Lines()
         return
@@ -265,9 +287,10 @@ def show_progress() -> Iterator[ProgressCallback]:
 
 
 class Display:
-    """The progress display of a command on standard error: one line that is redrawn, or a few lines in a log.
+    """The progress display of a command-line command, on standard error.
 
-    ``total`` is the number of audits that the command makes. On a terminal the line appears after a second.
+    On a terminal it is one line, redrawn in place, that appears after a second. In a log it is a line of text now and
+    then. ``total`` is the number of audits that the command makes; if ``quiet`` is true, nothing is shown.
     """
 
     def __init__(self, total: int = 1, quiet: bool = False) -> None:
@@ -287,7 +310,7 @@ class Display:
             self._line.__exit__(*error)
 
     def show(self, sentence: str) -> None:
-        """Show a sentence. In a log, it is printed only if the last one is at least `LOG_SECONDS` old."""
+        """Show a sentence about the present step. In a log, print it only if the last one is `LOG_SECONDS` old."""
         now = time.monotonic()
         self._text = lambda: sentence
         if self._line is None and not self._quiet and now - self._said >= LOG_SECONDS:
@@ -295,10 +318,10 @@ class Display:
             print(f"epsaudit: {sentence}", file=sys.stderr, flush=True)
 
     def callback(self, name: str) -> ProgressCallback | None:
-        """Return the progress callback of one audit, or None if nothing is shown.
+        """Return the progress callback for one audit of the command; None if nothing is to be shown.
 
-        In a log, the callback may be sent to another process, where it prints its own lines. If a command makes several
-        audits on a terminal, the callback announces only that an audit will take long.
+        In a log, the callback prints lines, and it can be sent to a worker process. If the command makes several audits
+        on a terminal, the callback prints only announcements that an audit will take long.
         """
         if self._quiet:
             return None
@@ -309,10 +332,10 @@ class Display:
         return lines
 
     def finish_one(self) -> None:
-        """Count one audit as finished."""
+        """Count one more audit of the command as finished."""
         self._done += 1
 
     def _describe_audits(self) -> str:
-        """Return the number of finished audits, and how long they took."""
+        """Return the number of finished audits and the time since the command started, as a line of text."""
         seconds = math.floor(time.monotonic() - self._began)
         return f"{self._done} of {self._total} audits, {timedelta(seconds=seconds)} so far"

@@ -67,10 +67,11 @@ TANGENT_GRID = np.linspace(0.0, 8.0, 33)
 
 @dataclass(frozen=True)
 class AuditedFunction:
-    """The function that a script calls, in the same way as ``epsaudit serve`` calls it.
+    """The audited function as a reproducing script calls it, with its source code and the versions of its libraries.
 
-    The fields ``takes``, ``versions`` and ``source`` are what the server program prints with ``--describe``. Raises
-    `AuditError` if the name of a keyword argument is not an identifier, because the script contains this name as code.
+    The script calls the function in the same way as ``epsaudit serve``. The fields ``takes``, ``versions`` and
+    ``source`` are reported by ``epsaudit serve``. Raises `AuditError` if the name of a keyword argument is not an
+    identifier, because the script contains this name as code.
     """
 
     name: str
@@ -98,19 +99,19 @@ class AuditedFunction:
 
     @property
     def file(self) -> str:
-        """Path of the module if its name is a path."""
+        """Path of the file that contains the function, if its name contains a path, as in 'FILE.py:function'."""
         return os.path.join(self.folder, self.name.rpartition(":")[0])
 
     @property
     def import_folder(self) -> str:
-        """Folder that the script adds to the import path."""
+        """Folder that the script has to add to the import path before it can import the function."""
         return os.path.dirname(self.file) if self.file.endswith(".py") else self.folder
 
     @property
     def title(self) -> str:
-        """Name of the library function that the audited function calls, or else its own name.
+        """Name of the library function that the audited function calls, such as 'diffprivlib.tools.mean'.
 
-        For example, 'diffprivlib.tools.mean'.
+        If none is found in the source code, it is the name of the audited function.
         """
         with contextlib.suppress(SyntaxError):
             module, origin = ast.parse(self.source), dict[str, str]()
@@ -130,14 +131,18 @@ class AuditedFunction:
 
     @property
     def local_name(self) -> str:
-        """Name by which the script calls the function."""
+        """Name by which the script calls the function.
+
+        It is the function's own name, or 'audited' if the script uses the function's name for something else.
+        """
         head, dot, path = self.name.rpartition(":")[2].partition(".")
         return f"{'audited' if head in RESERVED_NAMES else head}{dot}{path}"
 
     def inline(self) -> list[str]:
-        """Return the lines of the function's module if they can be copied into the script, or else an empty list.
+        """Return the source lines of the function's module, to be copied into the script.
 
-        They cannot be copied if the module needs its own location or defines names that the script uses.
+        Return an empty list if the module cannot be copied, because it needs its own location or defines a name that
+        the script uses.
         """
         if "__" in self.source or "from ." in self.source:
             return []
@@ -148,10 +153,11 @@ class AuditedFunction:
 
 @dataclass(frozen=True)
 class Reproducer:
-    """A refuted claim that is to be reproduced by others.
+    """Writes a refuted claim as a script and as the text of an issue, so that others can reproduce the refutation.
 
-    A script plays the membership game. For sequential audits and Clopper-Pearson boxes it only uses new runs, because
-    the stored counts do not belong to this game. Raises `AuditError` if the claim is not refuted.
+    The script draws one of the two datasets by a coin, runs the function, and guesses the dataset from the output (the
+    membership game). It also tests the stored counts if they come from this game. Otherwise, as for sequential audits
+    and Clopper-Pearson boxes, it uses new runs only. Raises `AuditError` if the claim is not refuted.
     """
 
     result: AuditResult | SequentialResult
@@ -171,7 +177,7 @@ class Reproducer:
 
     @functools.cached_property
     def game(self) -> MembershipGame:
-        """The membership game that the script plays."""
+        """The membership game that the script plays; it says at which point of the claim the guesses are tested."""
         result, claim = self.result, self.result.claim
         if isinstance(result, SequentialResult):
             return MembershipGame(result.rounds[-1].strategies[result.best].tangent)
@@ -184,11 +190,11 @@ class Reproducer:
 
     @property
     def stored(self) -> bool:
-        """Whether the script can also test the stored counts."""
+        """Whether the stored counts of the result come from the script's game, so that the script can test them."""
         return isinstance(self.result, AuditResult) and self.game is self.result.certificate
 
     def omissions(self) -> list[str]:
-        """Return sentences that say why the script cannot make new runs; an empty list if it can."""
+        """Return sentences with the reasons why the script cannot make new runs; an empty list if it can."""
         found = []
         if self.function is None:
             found.append("The function is not known; give it as MODULE:FUNCTION.")
@@ -201,8 +207,9 @@ class Reproducer:
         return found
 
     def script(self) -> str:
-        """Return the script. A short module of the audited function is copied into it; a long one is imported.
+        """Return the source code of the script.
 
+        The module of the audited function is copied into the script if it is short enough, and imported otherwise.
         Raises `AuditError` if neither new runs nor stored counts can be used, or if the script is too long.
         """
         result, (epsilon, delta), reasons = self.result, self.game.point(self.result.claim), self.omissions()
@@ -250,7 +257,10 @@ class Reproducer:
         )
 
     def issue(self) -> str:
-        """Return the text of an issue in Markdown. It leaves out the parts that `omissions` names."""
+        """Return the text of an issue in Markdown, for the maintainers of the audited library.
+
+        It includes the script if there is one, and the reasons from `omissions`.
+        """
         result, (epsilon, delta), reasons = self.result, self.game.point(self.result.claim), self.omissions()
         text = self.script() if self.stored or not reasons else ""
         data = result.pair if result.x == result.x_prime else f"x = {result.x}, x' = {result.x_prime}"
@@ -269,10 +279,10 @@ class Reproducer:
         )
 
     def rerun(self, text: str) -> float | None:
-        """Run the script in the environment of its function and return the p-value of its new runs.
+        """Run the given script in the Python environment of the audited function; return the p-value of its new runs.
 
         Returns None if the script makes no new runs. Raises `AuditError` if the script fails, or if the p-value exceeds
-        `MAX_FRESH_P_VALUE`, so that the script shows nothing.
+        `MAX_FRESH_P_VALUE`: the script would then show nothing.
         """
         if self.function is None or self.omissions():
             return None
@@ -292,9 +302,9 @@ class Reproducer:
         return p_value
 
     def _body(self) -> dict[str, Any]:
-        """Return the code fragments of a script: the datasets, the arguments and the conditions of both guesses.
+        """Return the code fragments that the script needs for new runs: datasets, arguments, and conditions of guesses.
 
-        Raises `NoShortCondition` if one of them would be too long.
+        Raises `NoShortCondition` if a fragment would be too long.
         """
         witness, pair, function = self.result.witness, self.pair or DatasetPair(None, None), self.function
         events = {"x": witness.guess_x, "x_prime": witness.guess_x_prime}
@@ -316,10 +326,10 @@ class Reproducer:
         }
 
     def _runs(self) -> int:
-        """Return the number of runs of the script, a power of 2 from which a p-value of `TARGET_P_VALUE` is expected.
+        """Return the number of runs of the script: a power of 2 that is expected to give a p-value of `TARGET_P_VALUE`.
 
-        If no number below the limit suffices, return the limit: the number of certification runs if the stored counts
-        are used, and `MAX_SCRIPT_RUNS` otherwise.
+        If no number below the limit suffices, return the limit. The limit is the number of certification runs if the
+        script uses the stored counts, and `MAX_SCRIPT_RUNS` otherwise.
         """
         result, runs = self.result, 64
         counted = int(result.counts.runs)
@@ -335,5 +345,5 @@ class Reproducer:
 
 
 def _line(text: str) -> str:
-    """Return the text in one line, so that it cannot end a comment of a script."""
+    """Return the text without line breaks, so that it can be a comment of the script and cannot end this comment."""
     return visible(" ".join(text.split()))

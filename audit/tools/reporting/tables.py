@@ -36,7 +36,7 @@ _NUMERIC = {"lower": text.lower, "upper": text.upper, "number": nearest, "count"
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A table column. The values None and NaN are shown as a dash."""
+    """A column of a results table, with its heading and number format. The values None and NaN are shown as a dash."""
 
     key: str
     """Key of the shown value in each row; also the heading in CSV files."""
@@ -51,7 +51,7 @@ class TableColumn:
     """Column width in LaTeX, such as '4cm', at which text is broken into lines; '' for the natural width."""
 
     def show(self, row: Row) -> str:
-        """Return the value of this column in a row as plain text."""
+        """Return this column's cell of a row as plain text, with a number rounded according to the column's kind."""
         value = row.get(self.key)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "-"
@@ -63,7 +63,7 @@ class TableColumn:
         return self.kind in _NUMERIC
 
     def show_in_latex(self, row: Row) -> str:
-        """Return the value of this column in a row as LaTeX code."""
+        """Return this column's cell of a row as LaTeX code."""
         shown = self.show(row)
         if shown == "-" or self.numeric:
             mantissa, e, exponent = shown.partition("e")
@@ -79,14 +79,14 @@ class TableColumn:
 
 
 def _power(mantissa: str, exponent: str) -> str:
-    """Return the LaTeX code of mantissa times a power of 10."""
+    """Return LaTeX code for a mantissa times a power of 10, for example for 2 times 10^-5."""
     return ("" if mantissa == "1" else rf"{mantissa}\cdot ") + f"10^{{{int(exponent)}}}"
 
 
 def to_latex(rows: Sequence[Row], columns: Sequence[TableColumn], caption: str, label: str = "") -> str:
-    r"""Return a LaTeX table for ``\usepackage{booktabs}``, with all text escaped.
+    r"""Return a LaTeX table of the rows for ``\usepackage{booktabs}``, with all text escaped.
 
-    Each page holds 45 rows; the tables on all pages share one table number.
+    A table has at most 45 rows; longer tables are continued on further pages under the same table number.
     """
     columns = nonempty_columns(rows, columns)
     alignment = "".join("r" if one.numeric else f"p{{{one.width}}}" if one.width else "l" for one in columns)
@@ -110,7 +110,7 @@ def nonempty_columns(rows: Sequence[Row], columns: Sequence[TableColumn]) -> Seq
 
 
 def to_markdown(rows: Sequence[Row], columns: Sequence[TableColumn]) -> str:
-    """Return a Markdown table."""
+    """Return a Markdown table of the rows. Columns without any value are left out."""
     columns = nonempty_columns(rows, columns)
     cells = [[column.heading for column in columns], *([column.show(row) for column in columns] for row in rows)]
     heading, *body = ("| " + " | ".join(map(text.markdown, line)) + " |\n" for line in cells)
@@ -118,9 +118,9 @@ def to_markdown(rows: Sequence[Row], columns: Sequence[TableColumn]) -> str:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """Return CSV with numbers in full precision and one column for every key of any row.
+    """Return the rows as CSV text, with numbers in full precision.
 
-    The columns are in the order in which their keys first appear.
+    There is one column for every key that occurs in any row, in the order in which the keys first appear.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     buffer = io.StringIO()
@@ -148,7 +148,7 @@ DRIFT_COLUMNS = (
 
 
 def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return one row per result with the values of `RESULT_COLUMNS`."""
+    """Return one table row per result, as a dictionary with the values for `RESULT_COLUMNS`."""
     return [
         {
             "mechanism": result.mechanism,
@@ -164,12 +164,12 @@ def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def results_to_latex(results: Sequence[Result], family: float, audits: int | None = None) -> str:
-    """Return the table of results as LaTeX. ``family`` and ``audits`` are explained in `caption`."""
+    """Return a LaTeX table of results. ``family`` and ``audits`` are explained in `caption`."""
     return to_latex(result_rows(results), RESULT_COLUMNS, caption(results, family, audits), label="tab:audit")
 
 
 def results_to_markdown(results: Sequence[Result], family: float, audits: int | None = None) -> str:
-    """Return the table of results as Markdown, followed by its caption.
+    """Return a Markdown table of results, followed by its caption.
 
     ``family`` and ``audits`` are explained in `caption`.
     """
@@ -193,8 +193,9 @@ def privacy_definition(result: Result) -> str:
 def caption(results: Sequence[Result], family_confidence: float, audits: int | None = None) -> str:
     """Return the caption of a table of results: what the table shows, at what confidence, and what it does not show.
 
-    ``family_confidence`` is the confidence at which the bounds of ``audits`` audits hold together. By default, these
-    are the given results. If the results were selected from a file, they are all audits of the file.
+    ``family_confidence`` is the confidence at which all bounds of a group of audits hold together, and ``audits`` is
+    the number of audits in this group. By default, the group consists of the given results. If the given results were
+    selected from a result file, it consists of all audits of the file.
     """
     number, violated = len(results), sum(result.violates_claim for result in results)
     confidences = {percent(result.confidence) for result in results}
@@ -227,24 +228,25 @@ def caption(results: Sequence[Result], family_confidence: float, audits: int | N
 
 
 def describe_runs(results: Sequence[Result]) -> str:
-    """Return the number of runs of each result as text, or the range of these numbers."""
+    """Return the number of runs per result as text, or a range such as '20k to 100k runs' if the numbers differ."""
     numbers = sorted({result.total_runs for result in results})
     words = " or ".join(map(count, numbers)) if len(numbers) < 4 else f"{count(numbers[0])} to {count(numbers[-1])}"
     return words + (" run" if numbers == [1] else " runs")
 
 
 def family_confidence(results: Sequence[Result]) -> float:
-    """Return the confidence at which all bounds hold together.
+    """Return the confidence at which the bounds of all given results hold together.
 
-    By the Bonferroni inequality it is 1 minus the sum of their error probabilities, but at least 0.
+    It is 1 minus the sum of the error probabilities of the bounds (Bonferroni), but at least 0.
     """
     return max(0.0, round(1.0 - math.fsum(1.0 - result.confidence for result in results), 12))
 
 
 def describe_pair(pair: DatasetPair) -> str:
-    """Return both datasets of a pair as text.
+    """Return a text that shows both datasets of a pair.
 
-    If their shortened texts are equal, or if both are data frames, the text shows where they differ instead.
+    If the shortened texts of the datasets are equal, or if the datasets are data frames, the text shows where they
+    differ instead.
     """
     x, x_prime = shorten(pair.x), shorten(pair.x_prime)
     if x == x_prime or (is_frame(pair.x) and is_frame(pair.x_prime)):
@@ -259,7 +261,7 @@ def print_table(
     file: IO[str] | None = None,
     width: int | None = None,
 ) -> None:
-    """Print a table to the terminal or to a file. Numbers are rounded according to the kind of their column."""
+    """Print a table to the terminal or to a file, with numbers rounded according to the kind of their column."""
     from rich.console import Console  # slow to import
     from rich.table import Table
     from rich.text import Text

@@ -16,7 +16,7 @@ from epsaudit.text import lower, percent
 
 
 def template_environment(**how: Any) -> Any:
-    """Return the jinja2 environment of the report templates; ``how`` contains its options."""
+    """Return the jinja2 environment for the report templates. ``how`` contains options of `jinja2.Environment`."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -27,16 +27,16 @@ def template_environment(**how: Any) -> Any:
 
 
 def embedded(name: str) -> tuple[Markup, str]:
-    """Return a template file that contains no text of a result, and its hash for the content security policy.
+    """Return the text of a style sheet or script for an HTML page, and its hash for the content security policy.
 
-    Escaping would break the file.
+    The text is marked as safe, so that jinja2 does not escape it. The file must therefore contain no text of a result.
     """
     text = files("epsaudit.tools.reporting").joinpath("templates", name).read_text(encoding="utf-8").strip()
     return Markup(text), base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def fill_template(template: str, **facts: Any) -> str:
-    """Return the text of a plain-text template in which the given facts are filled in."""
+    """Fill the values ``facts`` into a plain-text template, and return the resulting text."""
     environment = template_environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     text: str = environment.get_template(template).render(**facts)
     return text
