@@ -46,10 +46,10 @@ from epsaudit.tools.testing.terms import derive_seed, resolve_terms, strip_group
 
 
 class PrivacyAudit:
-    """The value of the fixture ``privacy_audit``.
+    """The object that a test receives from the pytest fixture ``privacy_audit``; its methods are the privacy checks.
 
-    The k-th check of a test gets 1 / (k (k + 1)) of the test's false-alarm probability, so that all checks together do
-    not exceed it.
+    A correct mechanism fails a test with a small false-alarm probability. If a test makes several checks, the k-th
+    check uses 1 / (k (k + 1)) of this probability, so that all checks together do not exceed it.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -72,9 +72,9 @@ class PrivacyAudit:
         false_alarm: float | None = None,
         witness: str | Path | None = None,
     ) -> SequentialResult | frozen.Verdict:
-        """Fail the test if the mechanism provably leaks more than its claim.
+        """Audit the mechanism, and fail the test if the audit refutes the privacy claim.
 
-        A check that passes but could hardly have failed gives a warning.
+        If the check passes but could hardly have failed, for example because of too few runs, it gives a warning.
 
         Parameters
         ----------
@@ -113,11 +113,10 @@ class PrivacyAudit:
         witness: str | Path | None = None,
         **asked: Any,
     ) -> SequentialResult | frozen.Verdict:
-        """Fail the test unless `check` would fail it.
+        """Fail the test unless `check` would fail it: the audit has to refute the claim.
 
-        Use it as a positive control with a mechanism known to be incorrect.
-
-        The parameters are those of `check`.
+        Use this as a positive control, with a mechanism that is known to be incorrect. It shows that the check of the
+        correct mechanism could have failed. The parameters are those of `check`.
         """
         __tracebackhide__ = True
         return self._run_check(True, mechanism, pairs, witness, **asked)
@@ -132,10 +131,11 @@ class PrivacyAudit:
         bits: bool = False,
         **claimed: Any,
     ) -> list[Trace]:
-        """Fail the test, with file and line, if a private value is not hidden by noise, as in `epsaudit.trace`.
+        """Trace the function on each pair; fail the test if a private value reaches the output without enough noise.
 
-        ``claim``, or ``epsilon`` and ``delta``, is the claim for which the noise must suffice. A trace is not an audit:
-        a function that passes may still leak.
+        The failure message names file and line; see `epsaudit.trace`. The noise has to suffice for the claim, which is
+        given by ``claim``, or by ``epsilon`` and ``delta``. A trace is not an audit: a function that passes may still
+        leak.
         """
         __tracebackhide__ = True
         return self._run_trace(False, function, pairs, adjacency, bits, **claimed)
@@ -144,11 +144,10 @@ class PrivacyAudit:
     def must_diverge(
         self, function: Mechanism | Callable[..., Any], pairs: Pairs | None = None, **asked: Any
     ) -> list[Trace]:
-        """Fail the test unless `trace` would fail it.
+        """Fail the test unless `trace` would fail it: the trace has to find a leak.
 
-        Use it as a positive control with a function known to be incorrect.
-
-        The parameters are those of `trace`.
+        Use this as a positive control, with a function that is known to be incorrect. The parameters are those of
+        `trace`.
         """
         __tracebackhide__ = True
         return self._run_trace(True, function, pairs, **asked)
@@ -166,11 +165,11 @@ class PrivacyAudit:
         timeout: float = 300.0,
         **claimed: Any,
     ) -> list[UpperBound]:
-        """Fail the test unless the function has an upper bound within its claim on each pair.
+        """Compute an upper bound on the privacy loss of each pair, and fail the test unless all are within the claim.
 
-        The bounds are those of `epsaudit.bound_above`. If all of them are certain, they hold for every run of the
-        function, the result is the same in every session, and there are no false alarms. Without an upper bound the
-        function may still be private, because there may be an alignment of its noise that was not found.
+        The bounds are those of `epsaudit.bound_above`. If they are certain, they hold for every run of the function:
+        the result is then the same in every session, and there are no false alarms. If there is no upper bound, the
+        function may still be private, because the search for an alignment of its noise is not complete.
 
         Parameters
         ----------
@@ -217,10 +216,11 @@ class PrivacyAudit:
 
     @public
     def map(self, subject: Any, *, pairs: int = 3_000, trials: int = 20_000) -> MapAudit:
-        """Fail the test if an input disproves what a library states about a transformation or a measurement.
+        """Search for an input that disproves the stability or privacy map of a library object; fail the test if found.
 
-        The audit is that of `epsaudit.audit_map`. What one pair of a deterministic transformation disproves is no false
-        alarm. A coupling, or the loss of a measurement, is wrongly refuted with probability at most 1e-6.
+        The search is that of `epsaudit.audit_map`. For a deterministic transformation, a single pair of inputs
+        disproves the map, and there are no false alarms. If outputs are random, a correct map is refuted with
+        probability at most 1e-6.
 
         Parameters
         ----------
@@ -251,9 +251,9 @@ class PrivacyAudit:
     def _run_trace(
         self, must: bool, function: Any, pairs: Any, adjacency: Any = None, bits: bool = False, **claimed: Any
     ) -> list[Trace]:
-        """Trace the function on each pair and return the traces.
+        """Trace the function on each pair, fail the test if necessary, and return the traces.
 
-        The test fails if a trace is suspicious; if ``must`` is true, the test fails unless a trace is suspicious.
+        If ``must`` is false, the test fails if any trace is suspicious. If ``must`` is true, it fails if none is.
         """
         from epsaudit.tools.tracing import trace  # imported only if it is needed
 
@@ -277,9 +277,10 @@ class PrivacyAudit:
     def _run_check(
         self, must_fail: bool, mechanism: Any, pairs: Any, witness: str | Path | None, **asked: Any
     ) -> SequentialResult | frozen.Verdict:
-        """Audit the mechanism, or run a frozen test, and report the outcome.
+        """Audit the mechanism or run a frozen test, record the outcome for the terminal and the report, and return it.
 
-        The test fails if the outcome is not the wanted one.
+        If ``must_fail`` is false, the pytest test fails if the claim is refuted. If ``must_fail`` is true, it fails if
+        the claim is not refuted.
         """
         __tracebackhide__ = True
         current, hypothesis = self._config.stash[CURRENT_TEST], sys.modules.get("hypothesis")

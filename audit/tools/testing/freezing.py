@@ -58,17 +58,18 @@ def freeze(
     seed: int | None = None,
     incorrect: bool = False,
 ) -> FrozenTest:
-    """Choose the event and the bets of a frozen test for the first pair of datasets.
+    """Create a frozen test for the first pair of datasets: a regression test whose event and bets are chosen now.
 
-    Half of the ``trials`` choose the event and the rest estimate the rates of its guesses. The frozen test makes at
-    most ``runs`` runs and refutes a mechanism that satisfies the claim with probability at most ``false_alarm``. The
-    other parameters are as in `epsaudit.audit`.
+    Half of the ``trials`` choose the event, and the other half estimate how often the event guesses the dataset
+    correctly. Later, the frozen test makes at most ``runs`` runs of the mechanism and only counts correct guesses. It
+    refutes a mechanism that satisfies the claim with probability at most ``false_alarm``. The other parameters are as
+    in `epsaudit.audit`.
 
-    The mechanism must not be refuted by the runs that estimate the rates, at a confidence of 99.9 %. If it is known to
-    be incorrect, and the test is for its correct version, set ``incorrect`` to true.
+    If the runs of ``mechanism`` already refute the claim, at a confidence of 99.9 %, no test is made. If the mechanism
+    is known to be incorrect, and the test is meant for its correct version, set ``incorrect`` to true.
 
     Raises `AuditError` if the claim is refuted, if the outputs are neither numbers nor vectors of numbers of one
-    length, or if no event that tells the datasets apart can be written in a frozen test.
+    length, or if no event that distinguishes the datasets can be written in a frozen test.
     """
     runs, false_alarm = whole_at_least(runs, 1, "runs"), fraction(false_alarm, "false_alarm", open_below=True)
     spec = AuditSpec.of(mechanism, pairs, claim=claim_given(claim, epsilon, delta), trials=trials)
@@ -129,15 +130,19 @@ def freeze(
 
 
 def _lower_bound(claim: Claim, counts: Counts) -> float:
-    """Return a lower bound on the parameter of a claim: the better one of both events, each at half the error."""
+    """Return a certified lower bound on the parameter of the claim, from the counts of correct and wrong guesses.
+
+    It is the better one of the bounds from both events (guess x, guess x'), each at half of the error probability.
+    """
     each = 1.0 - (1.0 - CONFIDENCE) / 2.0
     return max(float(Box(event).parameter(claim, counts, each)) for event in ("x", "x_prime"))
 
 
 def _write_terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
-    """Return a feature as terms of a frozen test and the way to combine them, 'sum' or 'max'.
+    """Express a feature (a number computed from an output) by the terms of a frozen test.
 
-    The list of terms is empty if the feature cannot be written in this way.
+    A term is a linear or piecewise linear function of one coordinate. Returns the way to combine the terms, 'sum' or
+    'max', and the terms. The list of terms is empty if the feature cannot be expressed in this way.
     """
     combine, slopes = "sum", dict[int, float]()
     match feature:
@@ -158,9 +163,9 @@ def _write_terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _write_intervals(event: Event | None) -> tuple[IntervalEnds, ...]:
-    """Return the intervals of an event, with single numbers as intervals of length 0.
+    """Convert an event to a tuple of intervals; a single number becomes an interval of length 0.
 
-    Single numbers that the event excludes are ignored, so that they stay in their interval.
+    Single numbers that the event excludes from an interval are ignored.
     """
     if not isinstance(event, Region):
         return ()

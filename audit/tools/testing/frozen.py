@@ -63,7 +63,7 @@ MAX_FAILURES = 1_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a frozen test."""
+    """The result of running a frozen test: whether the claim is refuted, and the counts of guesses."""
 
     test: FrozenTest
     refuted: bool
@@ -73,12 +73,15 @@ class Verdict:
 
     @property
     def runs(self) -> int:
-        """Number of runs."""
+        """Number of runs that the test made."""
         return int(self.counts.runs)
 
     @property
     def stale(self) -> bool:
-        """Whether the test passed and its rates of guesses differ from the rates when it was frozen."""
+        """Whether the test passed, but its rates of correct or wrong guesses differ from those at the time of freezing.
+
+        The mechanism has then changed, so that the test may have lost its power.
+        """
         n, m = self.runs, self.test.learnt.runs
         now, before = self.counts.outcomes[:2], self.test.learnt.outcomes[:2]
         rate = (now + before) / (n + m)
@@ -87,7 +90,11 @@ class Verdict:
 
     @property
     def doubt(self) -> str:
-        """Warning for a test that passed, or '': it is stale, had no time for its runs, or could hardly have failed."""
+        """Warning about a test that passed but shows little; an empty text if there is no reason for a warning.
+
+        The reasons are that the test is stale, that it had no time for all of its runs, or that it could hardly have
+        failed.
+        """
         if self.refuted:
             return ""
         if self.runs < self.test.runs:
@@ -113,10 +120,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class FrozenTest:
-    """A test that only counts: two datasets, a number computed from each output, intervals of this number, and bets.
+    """A privacy regression test that was prepared in advance, so that running it only counts guesses.
 
-    An output whose number is in an interval of ``guess_x`` is a guess that the dataset was x; ``guess_x_prime`` is for
-    the other dataset. Each bet is a pair of a fraction of the wealth and its weight.
+    Each output is reduced to one number. If the number is in one of the intervals ``guess_x``, the test guesses that
+    the dataset was x; if it is in ``guess_x_prime``, that it was x'. The test bets on its guesses. Each of its ``bets``
+    is a pair: the fraction of the wealth that is bet, and the weight of this strategy. Large wealth refutes the claim.
     """
 
     text: str
@@ -143,36 +151,36 @@ class FrozenTest:
 
     @property
     def events(self) -> int:
-        """Number of datasets that the test can guess, 1 or 2."""
+        """Number of datasets that the test can guess: 2, or 1 if it never guesses one of them."""
         return (len(self.guess_x) > 0) + (len(self.guess_x_prime) > 0)
 
     @property
     def claim(self) -> PureDP | ApproxDP:
-        """The claim at the point that is tested."""
+        """The pure or approximate DP claim that is tested: a point (epsilon, delta) of the original claim."""
         return ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
 
     @functools.cached_property
     def detectable(self) -> float | None:
-        """The least epsilon that the test would catch 9 times in 10, if it is attained on the events of the test.
+        """The smallest true epsilon that the test detects with a probability of 90 %.
 
-        The events are assumed to be as common as when the test was frozen. None if the epsilon exceeds four times that
-        of the claim.
+        This assumes that the guesses occur as often as at the time of freezing, and that their rates attain the true
+        epsilon. The value is None if it would exceed four times the claimed epsilon.
         """
         learnt = dataclasses.replace(self.learnt, events=self.events)
         return detectable(self.claim, [SeenWitness(None, learnt)], self.runs, -math.log(self.false_alarm))
 
     def describe_detectable(self) -> str:
-        """Return what the test would catch as the end of a sentence."""
+        """Return the end of a sentence about the power of the test, such as 'catch epsilon >= 1.4 on these events'."""
         if self.detectable is None:
             return f"not catch epsilon = {4 * self.epsilon:.4g} by these events in {self.runs:,} runs"
         least = math.ceil(self.detectable * 1000 - 1e-9) / 1000
         return f"catch epsilon >= {least:.4g} on these events 9 times in 10, in {self.runs:,} runs"
 
     def guesses(self, outputs: Outputs) -> NDArray[np.int8]:
-        """Return 1 for each output that is a guess for x, -1 for x' and 0 for no guess; shape (size,).
+        """Return the guess for each output as an array of integers: 1 for x, -1 for x', and 0 for no guess.
 
-        The guess for an output depends only on this output. If it depended on other outputs of the block, the bets on
-        those would not be fair.
+        Each guess depends only on its own output. If it depended on other outputs of the block, the bets on those
+        outputs would not be fair.
         """
         size, fits = self.coordinates, np.ones(len(outputs), bool)
         read = {term["coordinate"] for term in self.terms}  # only these coordinates are read
@@ -204,7 +212,10 @@ class FrozenTest:
         return guesses
 
     def log_wealth(self, counts: Counts) -> Floats:
-        """Return the logarithm of the wealth after the given counts, of the shape of their fields."""
+        """Return the logarithm of the betting wealth after the given counts of correct and wrong guesses.
+
+        The fields of ``counts`` may be arrays; the result has their shape.
+        """
         fractions, weights = np.array(self.bets).T
         logs = betting.log_factors(self.epsilon, self.delta, self.events, fractions)
         with np.errstate(divide="ignore", under="ignore"):  # a bet can lose the whole wealth
@@ -219,11 +230,12 @@ class FrozenTest:
         seed: int | None = None,
         seconds: float | None = None,
     ) -> Verdict:
-        """Run the mechanism, count and bet, until the claim is refuted or the runs or the time are used up.
+        """Run the mechanism and bet on the guesses, until the claim is refuted or the runs or the time are used up.
 
-        The test does not detect runs that depend on one another. The datasets are the first pair of ``pairs``, or those
-        of the file with arrays as tuples. If a test passes but is stale, or had no time for all its runs, it gives a
-        `PowerWarning`. Raises `AuditError` if every run, or each of the first thousand runs, raised the same exception.
+        The datasets are the first pair of ``pairs`` or, by default, those in the file (with arrays as tuples). If the
+        test passes but is stale, could hardly have failed, or had no time for all its runs, it gives a `PowerWarning`.
+        Raises `AuditError` if every run, or each of the first thousand runs, raised the same exception. The test does
+        not detect runs that depend on one another.
 
         Examples
         --------
@@ -241,7 +253,7 @@ class FrozenTest:
         return verdict
 
     def count(self, mechanism: Any, pairs: Pairs | None, *, seed: int | None, seconds: float | None) -> Verdict:
-        """Return the verdict as `check` does, without a warning."""
+        """Run the test as `check` does and return the verdict, but give no warning."""
         seconds = math.inf if seconds is None else seconds_of(seconds, "seconds")
         pairs = (
             pairs
@@ -285,7 +297,7 @@ class FrozenTest:
 
 @public
 def read(path: str | Path) -> FrozenTest:
-    """Read a frozen test from a file; raise `AuditError` if the file does not contain one.
+    """Read a frozen test from a JSON file; raise `AuditError` if the file does not contain a valid test.
 
     The time and memory for reading are proportional to the size of the file, whatever numbers the file contains.
     """
@@ -322,7 +334,7 @@ def read(path: str | Path) -> FrozenTest:
 
 
 def _parse_number(data: Any) -> float:
-    """Return an end of an interval or a number of a term. Infinity is allowed, NaN is not."""
+    """Convert a JSON value to a float, which may be infinite; raise `ValueError` if it is not a number."""
     value = math.nan if isinstance(data, bool) else output_from_json(data)
     if not isinstance(value, int | float) or value != value:
         raise ValueError(f"{clipped(repr(data), 40)} stands where a number must be")
@@ -330,9 +342,10 @@ def _parse_number(data: Any) -> float:
 
 
 def _read_term(term: dict[str, Any]) -> dict[str, Any]:
-    """Return a checked term.
+    """Check a term from the file of a frozen test, and return it with its numbers as floats.
 
-    A term has a slope, or increasing knots, one value for each, and the values for infinite and missing numbers.
+    A term is a function of one coordinate: either a slope, or increasing knots with one value each, and values for
+    infinite and missing numbers. Raises `ValueError` if it is neither.
     """
     if ("slope" in term) == ("knots" in term):
         raise ValueError("a term must have either a slope or knots")

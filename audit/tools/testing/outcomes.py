@@ -34,7 +34,7 @@ MAX_SHRINKING_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one check, with the texts that report it."""
+    """The outcome of one privacy check in a pytest test, with the texts that report it."""
 
     result: SequentialResult | frozen.Verdict
     caught: bool
@@ -58,7 +58,11 @@ def audit_outcome(
     adjacency: Relation | None = None,
     **claimed: Any,
 ) -> Outcome:
-    """Audit the mechanism sequentially with these settings, and return the outcome with its texts."""
+    """Audit a mechanism sequentially with the settings ``terms`` of a check, and return the outcome with its texts.
+
+    ``must_fail`` says whether the check is a positive control, for which the texts differ. ``claimed`` contains the
+    claim and further arguments of `audit_sequentially`.
+    """
     mechanism = mechanism_of(mechanism, adjacency, fresh)
     drawn = is_strategy(pairs)
     pairs = check_pairs(mechanism, pairs)
@@ -108,9 +112,10 @@ def audit_outcome(
 
 
 def longest_round(result: SequentialResult) -> StrategyRecord:
-    """Return the bet of the strategy that won most, in the longest round on the last pair.
+    """Return the record of the winning strategy in the longest round of betting on the last pair.
 
-    Its frequencies are nearer to the truth than those of the last round, which ends when the wealth is large enough.
+    A sequential audit bets in rounds. The longest round shows the frequencies of the event most accurately; the last
+    round shows them too large, because it ends as soon as the wealth suffices.
     """
     last = result.rounds[-1]
     on_pair = [one for one in result.rounds if (one.pair, one.digest) == (last.pair, last.digest)]
@@ -118,9 +123,10 @@ def longest_round(result: SequentialResult) -> StrategyRecord:
 
 
 def describe_frequencies(witness: Witness, counts: Counts, claim: Claim) -> str:
-    """Return how much more often an event was seen on one dataset than on the other, and what the claim allows.
+    """Say how much more often an event occurred on one dataset than on the other, and what the claim allows.
 
-    The event is the more telling one of the two. Return '' if it was not seen more often than the claim allows.
+    The witness has up to two events; the one with the larger ratio of frequencies is described. Return an empty text if
+    the ratio is within the claim.
 
     >>> from epsaudit import PureDP
     >>> from epsaudit.witnesses.events import Interval, Region
@@ -160,10 +166,11 @@ def _times(ratio: float) -> str:
 def _simpler_pair(
     drawn: Sequence[DatasetPair], mechanism: Mechanism, result: SequentialResult, seed: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield a line of the failure message with a simpler pair that leaks too, if one is found in time.
+    """Look for a simpler pair of datasets on which the claim is refuted, too, for the failure message.
 
-    Its datasets have at least as many records as the smallest dataset that the strategy drew. The pair is audited at a
-    confidence of 0.99, and its bound is not certified.
+    Yields the label and the text of one line, or nothing if no simpler pair is found within the time limit. The
+    datasets keep at least as many records as the smallest dataset that the hypothesis strategy drew. The audit of the
+    simpler pair has a confidence of 0.99 only and certifies no bound.
     """
     relation, pair = adjacency_of(mechanism.adjacency) or common_relation(drawn), result.find_pair(drawn)
     if pair is None or relation is None or not result.violates_claim:
@@ -187,7 +194,11 @@ def _simpler_pair(
 def frozen_outcome(
     test: frozen.FrozenTest, witness: Path, terms: CheckTerms, mechanism: Any, pairs: Any, must_fail: bool
 ) -> Outcome:
-    """Run a frozen test with the number of runs and false-alarm probability of ``terms``, and return the outcome."""
+    """Run a frozen test with the number of runs and the false-alarm probability of ``terms``; return the outcome.
+
+    ``witness`` is the path of the test's file. ``must_fail`` says whether the check is a positive control, for which
+    the texts differ.
+    """
     test = dataclasses.replace(test, runs=terms.runs, false_alarm=terms.false_alarm)
     verdict = test.count(mechanism, pairs, seed=terms.seed, seconds=terms.seconds)
     wrong = f"wrong with probability {terms.false_alarm:.2g}"
@@ -210,7 +221,7 @@ def frozen_outcome(
 
 
 def _describe_guesses(verdict: frozen.Verdict) -> str:
-    """Return how many guesses were right for each wrong one, and how many the claim allows."""
+    """Say how many guesses of a frozen test were right and wrong, and which odds the claim allows."""
     counts, test = verdict.counts, verdict.test
     correct, wrong = int(counts.correct), int(counts.wrong)
     by_delta = test.delta * test.events / 2.0 * verdict.runs / max(correct + wrong, 1)  # theory.md#membership-game
@@ -224,5 +235,5 @@ def _describe_guesses(verdict: frozen.Verdict) -> str:
 
 
 def _format_versions(known: Mapping[str, str]) -> str:
-    """Return the versions of the most important libraries as text."""
+    """Return a text with the versions of epsaudit, NumPy, SciPy and Python, as far as ``known`` contains them."""
     return ", ".join(f"{name} {known[name]}" for name in ("epsaudit", "numpy", "scipy", "python") if name in known)

@@ -45,9 +45,9 @@ REPORT_HELP = "write the results of all checks to FILE, for epsaudit report, ver
 
 @dataclass
 class CurrentTest:
-    """The running test, which requests audits directly or through a fixture.
+    """The pytest test that is running, with the number of privacy checks that it has made.
 
-    The seeds of its checks follow from its name.
+    The checks of a test get different seeds, which are derived from the name of the test and the number of the check.
     """
 
     item: pytest.Item
@@ -65,9 +65,9 @@ CERTIFIED = pytest.StashKey[dict[str, "Result"]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options for runs, seconds, false-alarm probability, seed and report.
+    """Add the command-line options for runs, seconds, false-alarm probability, seed, output format and report file.
 
-    All but the report can also be set in the ini file.
+    The first four can also be set in the ini file.
     """
     group = parser.getgroup("privacy", "privacy audits (epsaudit)")
     for name, words in OPTION_HELP.items():
@@ -78,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the values of the options, and register the marker."""
+    """Check the values of the options at the start, and register the marker ``privacy_audit``."""
     for name in OPTION_HELP:
         option(config, name)
     if (file := config.getoption("privacy_report")) and not hasattr(config, "workerinput"):
@@ -97,7 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Remove hypothesis' time limit of a fifth of a second per example from tests that use the fixture."""
+    """Remove hypothesis' deadline of 0.2 seconds per example from all tests that use the fixture ``privacy_audit``."""
     if (hypothesis := sys.modules.get("hypothesis")) is None:
         return
     for item in session.items:
@@ -108,9 +108,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the certified results to the report file.
+    """Write the results of all checks to the file of the option --privacy-report.
 
-    A worker of pytest-xdist sends them to the main process instead.
+    A worker process of pytest-xdist sends its results to the main process instead.
     """
     config = session.config
     if not (file := config.getoption("privacy_report")):
@@ -130,7 +130,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Add the certified results of a finished worker of pytest-xdist. A worker that crashed sends none."""
+    """Collect the results from a worker process of pytest-xdist that has ended. A worker that crashed sends none."""
     if text := getattr(node, "workeroutput", {}).get(PROPERTY):
         from epsaudit.audits.sequential import SequentialResult
 
@@ -139,9 +139,10 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print what every check would have caught.
+    """Print a summary of all privacy checks at the end of the session.
 
-    With -v, -rP or -rA there is one line for each check, and otherwise only the number of checks.
+    With -v, -rP or -rA there is one line per check, which says which privacy loss the check would have detected.
+    Otherwise only the number of checks is printed.
     """
     reports = itertools.chain.from_iterable(terminalreporter.stats.values())
     # the report of the teardown contains all properties of a test
@@ -170,16 +171,20 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Store which test is running, and count its checks from 0 if a plugin runs the test again."""
+    """Store the test that is about to run, with a count of 0 checks.
+
+    This also resets the count if a plugin runs the test again.
+    """
     item.config.stash[CURRENT_TEST] = CurrentTest(item)
 
 
 @pytest.fixture(scope="session")
 def privacy_audit(pytestconfig: pytest.Config) -> PrivacyAudit:
-    """Check privacy claims by audits that stop as soon as they have a result and almost never fail a correct mechanism.
+    """Provide an object whose methods check privacy claims by sequential audits.
 
-    ``privacy_audit.check(mechanism, pairs=(x, x_prime), epsilon=1.0)`` fails the test if the claim is refuted.
-    ``privacy_audit.must_fail(...)`` fails the test if a mechanism known to be incorrect is not caught.
+    ``privacy_audit.check(mechanism, pairs=(x, x_prime), epsilon=1.0)`` fails the test if the claim is refuted; a
+    correct mechanism almost never fails. ``privacy_audit.must_fail(...)`` is a positive control: it fails the test if a
+    mechanism known to be incorrect is not refuted.
     """
     from epsaudit.tools.testing.fixture import PrivacyAudit
 
@@ -187,15 +192,15 @@ def privacy_audit(pytestconfig: pytest.Config) -> PrivacyAudit:
 
 
 def annotates(config: pytest.Config) -> bool:
-    """Return whether failed checks are printed as annotations of GitHub, too."""
+    """Return whether failed checks are also printed as annotations for GitHub (``::error`` lines)."""
     chosen = config.getoption("privacy_format")
     return bool(chosen == "github" or (chosen is None and os.environ.get("GITHUB_ACTIONS") == "true"))
 
 
 def option(config: pytest.Config, name: str) -> Any:
-    """Return the value of an option from the command line or the ini file, or None if it is not given.
+    """Return the value of the option --privacy-``name`` from the command line or, if it is missing, from the ini file.
 
-    Raises a usage error for a value that is not accepted.
+    Return None if neither contains it. Raises `pytest.UsageError` if the value is not accepted.
     """
     key = f"privacy_{name.replace('-', '_')}"
     text, what = config.getoption(key), f"--privacy-{name}"
@@ -214,9 +219,10 @@ def option(config: pytest.Config, name: str) -> Any:
 
 
 def check_setting(name: str, value: Any, what: str) -> Any:
-    """Return a checked number of runs or seconds, a seed or a probability, as ``name`` says.
+    """Check the value of a setting and return it; raise `AuditError` if the value is not accepted.
 
-    Raises `AuditError` if the value is not accepted; ``what`` names the setting in the message.
+    ``name`` is 'runs', 'seconds' or 'seed'; any other name stands for the false-alarm probability. ``what`` is the name
+    of the setting in the message.
     """
     from epsaudit.audits.spec import check_trials
     from epsaudit.errors import seconds_of

@@ -23,7 +23,7 @@ MIN_FALSE_ALARM = 1e-15
 
 @dataclass(frozen=True)
 class CheckTerms:
-    """The settings of one check of a test."""
+    """The settings of one privacy check: its number of runs, time limit, false-alarm probability and seed."""
 
     runs: int
     """Maximum number of runs."""
@@ -41,12 +41,15 @@ class CheckTerms:
 
     @property
     def which(self) -> str:
-        """Text that names the check if it is not the first one of its test."""
+        """Text for messages that names the check, such as ', check 2'; empty for the first check of a test."""
         return f", check {self.number}" if self.number > 1 else ""
 
     @property
     def confidence(self) -> float:
-        """Confidence of the check, 1 - false_alarm, rounded up so that the false-alarm probability is not exceeded."""
+        """Confidence of the check, which is 1 minus its false-alarm probability, rounded up.
+
+        Because of the rounding, the error probability of the audit never exceeds the false-alarm probability.
+        """
         confidence = 1.0 - self.false_alarm
         return confidence if 1.0 - confidence <= self.false_alarm else math.nextafter(confidence, 1.0)
 
@@ -54,10 +57,10 @@ class CheckTerms:
 def resolve_terms(
     config: pytest.Config, item: pytest.Item, number: int, given: Mapping[str, Any], runs: int
 ) -> CheckTerms:
-    """Merge settings into the terms of one check.
+    """Determine the settings of one check from all places in which they can be given.
 
-    Call arguments (``given``) override the marker, which overrides the command line, which overrides ``runs``. The
-    smallest false-alarm probability wins.
+    Arguments of the call (``given``) override the marker of the test, which overrides the command line and the ini
+    file, which override the default ``runs``. For the false-alarm probability, the smallest value wins.
     """
     marker = item.get_closest_marker("privacy_audit")
     marked, others = (marker.kwargs, list(marker.args)) if marker is not None else ({}, [])
@@ -88,10 +91,9 @@ def resolve_terms(
 
 
 def derive_seed(name: str, check: int, salt: int) -> int:
-    """Return the seed of one check of a test.
+    """Return the seed of one check, which is the same on every machine.
 
-    The seed is a hash of the test's name, the number of the check and the option --privacy-seed, so that it is the same
-    on every machine.
+    It is a hash of the test's name, the number of the check, and the value ``salt`` of the option --privacy-seed.
     """
     text = f"{salt}:{strip_group(name)}:{check}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
