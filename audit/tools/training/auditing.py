@@ -53,19 +53,19 @@ ARGUMENTS = ("features", "targets", "rng")  # the arguments of a function that t
 
 
 class Fit(Protocol):
-    """A function that trains on records and returns a model, or the scores of all canaries.
+    """A function that trains on records and returns a model, or the membership scores of all canaries.
 
-    Instead of ``rng`` it may have a parameter ``seed`` or ``random_state``, which receives a new integer for every
-    training run, or no such parameter.
+    Instead of ``rng`` the function may have a parameter ``seed`` or ``random_state``, which receives a new integer for
+    each training run. It may also have no parameter for randomness at all.
     """
 
     def __call__(self, features: Any, targets: Any, rng: np.random.Generator) -> Any: ...
 
 
 def losses(trained: Trained, canaries: Canaries, iterates: Iterates = "last") -> Floats:
-    """Return the negative loss of each canary as its score: a black-box score.
+    """Return a black-box membership score: the negative loss of each canary, so that a higher score means "included".
 
-    The loss is that of the last model, or the mean over all iterates after the start if ``iterates`` is 'all'.
+    The loss is that of the final model or, if ``iterates`` is 'all', the mean over the models after each step.
     """
     seen = trained.iterates[-1:] if iterates == "last" else trained.iterates[1:]
     found = [trained.trainer.losses(one, canaries.features, canaries.targets) for one in seen]
@@ -73,11 +73,12 @@ def losses(trained: Trained, canaries: Canaries, iterates: Iterates = "last") ->
 
 
 def products(trained: Trained, canaries: Canaries, iterates: Iterates = "last") -> Floats:
-    """Return a white-box score: the dot product of each canary's clipped gradient and the change of the parameters.
+    """Return a white-box membership score: how far the parameters moved in the direction of each canary's gradient.
 
-    If ``iterates`` is 'last', the change is the total change in the run. If ``iterates`` is 'all', the score is a
-    log-likelihood ratio summed over all steps: in each step, the change along the gradient is modelled as Gaussian
-    noise plus, with the probability that the canary is in the batch, the canary's gradient.
+    If ``iterates`` is 'last', the score is the dot product of the clipped gradient at the final parameters and the
+    total change of the parameters. If ``iterates`` is 'all', the score is a log-likelihood ratio summed over all steps:
+    the change in a step, along the gradient, is modelled as Gaussian noise plus, with the probability that the canary
+    is in the batch, the canary's gradient.
     """
     trainer = trained.trainer
     fixed = None if canaries.gradients is None else clip_rows(canaries.gradients, trainer.clip) / trainer.clip
@@ -126,10 +127,12 @@ def audit_training(
     seconds: float | None = None,
     fresh_randomness: bool = False,
 ) -> OneRunResult | ManyRunsResult:
-    """Certify a lower bound on the privacy loss of training, by canaries that fair coins include in its data.
+    """Certify a lower bound on the privacy loss of a training algorithm, by canaries in its training data.
 
-    The audit makes one run with many canaries, several such runs, or many runs with one canary. Neighbouring datasets
-    differ in one canary.
+    A canary is a crafted record or gradient. A fair coin decides for each canary and each training run whether the
+    training data contain the canary. The trained model then gives a score to each canary, and the bound follows from
+    how well the scores reveal the coins. The audit makes one training run with many canaries, several such runs, or
+    many runs with one canary. Neighbouring datasets differ in one canary.
 
     Parameters
     ----------
@@ -291,10 +294,10 @@ def learnt(
     runs: int = 16,
     seed: int | None = None,
 ) -> Canaries:
-    """Return the ``number`` candidates whose scores best separate training runs with them from runs without.
+    """Choose the ``number`` best canaries among candidates: those whose scores best reveal whether they were included.
 
-    The choice is made in additional training runs. These runs are not used for certification, so that the choice costs
-    no confidence. Use another seed for `audit_training`.
+    The choice is made in additional training runs, which are not used for certification and therefore cost no
+    confidence. Use another seed for `audit_training`.
 
     Parameters
     ----------
@@ -327,9 +330,9 @@ def learnt(
 
 
 class _Training:
-    """A function that trains, together with its data, its canaries and the way in which runs are scored.
+    """The training function of an audit, with its data, its canaries, and the way in which models are scored.
 
-    Raises `AuditError` if these do not fit together.
+    The constructor raises `AuditError` if these do not fit together.
     """
 
     def __init__(
@@ -385,17 +388,21 @@ class _Training:
             )
 
     def check_restart(self) -> None:
-        """Raise `AuditError` if training runs after a restart might repeat the noise of earlier runs, as `audit` does.
+        """Raise `AuditError` if training runs after a restart of the audit might repeat the noise of earlier runs.
 
-        A function without a generator parameter may draw from the global generators, which are seeded for it.
-        `check_reproducible` then shows whether it draws from others.
+        The error is raised if the training function or the score function contains a random generator of its own. A
+        function without a generator parameter is accepted here, because the global generators are seeded for it.
+        `check_reproducible` then detects whether it uses any other source of randomness.
         """
         for function, arguments, name in ((self.fit, len(ARGUMENTS), self.name), (self.score, 2, "score=")):
             if not self.fresh_randomness and owns_randomness(function, True, arguments):
                 refuse_restart(name)
 
     def check_reproducible(self, scores: Floats, again: Floats) -> None:
-        """Raise `AuditError` if two training runs with the same random numbers gave different scores."""
+        """Raise `AuditError` if two training runs with the same random numbers gave different scores.
+
+        ``scores`` and ``again`` are the scores of these runs.
+        """
         if not self.fresh_randomness and not np.array_equal(scores, again, equal_nan=True):
             raise AuditError(
                 f"{self.name} gives different scores for the same canaries and the same random numbers. It has "
@@ -407,27 +414,31 @@ class _Training:
 
     @property
     def score_description(self) -> str:
-        """A description of the score for reports."""
+        """A description of the score for the notes of a result, such as 'the loss and the last iterate'."""
         if not isinstance(self.score, str):
             return "the function itself" if self.score is None else "a function of the model"
         what = {"loss": "the loss", "reference": "the loss beside a reference's", "gradient": "the gradient"}
         return f"{what[self.score]} and {'the last iterate' if self.iterates == 'last' else 'all iterates'}"
 
     def learn_reference(self, rng: np.random.Generator) -> None:
-        """Train the reference model, which sees no canary."""
+        """Train a reference model without any canary and store it. Its losses are subtracted from the scores."""
         with _seeded_with_torch(rng):
             self.reference = self._train_once(np.zeros(len(self.canaries), bool), rng)
 
     def chunk_sizes(self, runs: int) -> list[int]:
-        """Return the number of training runs in each chunk.
+        """Divide ``runs`` training runs into chunks, and return the size of each chunk.
 
-        A trainer with ``many`` trains several models at once; other functions train one.
+        A trainer with a method ``many`` trains the models of a chunk together. For any other function, a chunk is one
+        run.
         """
         size = self.fit.at_once if _trains_many(self.fit) else 1
         return [min(size, runs - first) for first in range(0, runs, size)]
 
     def scores(self, included: Bools, rng: np.random.Generator) -> Floats:
-        """Train once for each row of the boolean mask ``included`` and return scores of the same shape."""
+        """Make one training run per row of the boolean mask ``included``, and return the scores of all canaries.
+
+        Mask and scores have the shape (runs, canaries).
+        """
         with _seeded_with_torch(rng):
             if _trains_many(self.fit) and len(included) > 1:
                 models = self.fit.many(self.features, self.targets, self.canaries, included, rng)
@@ -436,7 +447,10 @@ class _Training:
             return np.array([check_scores(self._score(model), len(self.canaries)) for model in models], float)
 
     def _train_once(self, included: Bools, rng: np.random.Generator) -> Any:
-        """Train once with the canaries selected by the boolean mask ``included`` and return what ``fit`` returns."""
+        """Train once on the data and on the canaries that the boolean mask ``included`` selects.
+
+        Returns the output of the training function ``fit``.
+        """
         chosen, fit = self.canaries.take(np.flatnonzero(included)), cast(Any, self.fit)
         features, targets = self.features, self.targets
         if chosen.gradients is not None:
@@ -447,7 +461,7 @@ class _Training:
         return self.randomness_argument.of(fit)(features, targets, *((rng,) if self.randomness_argument.what else ()))
 
     def _score(self, model: Any) -> Any:
-        """Return the scores of all canaries for the output of one training run."""
+        """Return the scores of all canaries, computed from ``model``, the output of one training run."""
         if callable(self.score):
             return self.score(model, self.canaries)
         if self.score is None:
@@ -459,9 +473,10 @@ class _Training:
 
 
 def _read_stored_scores(file: Checkpoint | None, name: str, coins: Sequence[Bools]) -> dict[int, Floats]:
-    """Return the scores stored in a checkpoint by the number of their chunk.
+    """Return the scores that a checkpoint contains, by the number of their chunk of training runs.
 
-    Raises `AuditError` if a record has other coins than ``coins``, or if its scores are not numbers.
+    ``coins`` are the masks of the included canaries in each chunk. Raises `AuditError` if a record has other coins, or
+    if its scores are not numbers.
     """
     kept = {}
     for key, record in () if file is None else file.every(name, "chunk"):
@@ -487,12 +502,18 @@ def _seeded_with_torch(rng: np.random.Generator) -> Iterator[None]:
 
 
 def _training_identity(fit: Fit) -> Any:
-    """Return the object by which a checkpoint recognises a training function: for ready trainers, their settings."""
+    """Return an object that identifies a training function in a checkpoint.
+
+    For the trainers of this package it consists of the class and the settings; otherwise it is the function itself.
+    """
     if not isinstance(fit, DPSGDTrainer):
         return fit
     return type(fit).__name__, {one.name: getattr(fit, one.name) for one in fields(fit)}
 
 
 def _trains_many(fit: Any) -> TypeGuard[Any]:
-    """Return whether ``fit`` is a trainer that trains ``at_once`` models in one call of its method ``many``."""
+    """Return whether ``fit`` is a trainer that can train several models in one call of its method ``many``.
+
+    The number of models per call is its attribute ``at_once``.
+    """
     return isinstance(fit, DPSGDTrainer) and hasattr(fit, "at_once")

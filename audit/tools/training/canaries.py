@@ -18,9 +18,10 @@ Data = tuple[ArrayLike, ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class Canaries:
-    """Canaries of one kind: either records, or gradients that enter a batch as the gradient of a record would.
+    """A set of canaries of one kind: crafted records, or crafted gradients that enter a batch like a record's gradient.
 
-    Raises `AuditError` if both or neither are given, or if the numbers of features and targets differ.
+    An audit includes each canary in the training data or not, as a fair coin decides. Raises `AuditError` if both
+    records and gradients or neither are given, or if the numbers of features and targets differ.
 
     >>> len(Canaries("blank", np.zeros((3, 64)), np.arange(3)))
     3
@@ -48,13 +49,15 @@ class Canaries:
         return 0 if given is None else len(given)
 
     def take(self, chosen: NDArray[Any]) -> Canaries:
-        """Return the canaries selected by an index array or a boolean mask."""
+        """Return the subset of the canaries that an index array or a boolean mask selects."""
         given = (self.features, self.targets, self.gradients)
         return Canaries(self.kind, *(None if one is None else np.asarray(one)[chosen] for one in given))
 
 
 def mislabelled(data: Data, number: int, rng: np.random.Generator) -> Canaries:
-    """Return copies of ``number`` distinct random records, each with a target drawn uniformly from the other classes.
+    """Return canaries that are mislabelled copies of ``number`` distinct random records.
+
+    The target of each copy is drawn uniformly from the classes other than the right one.
 
     >>> data = np.arange(20.0).reshape(10, 2), np.arange(10) % 2
     >>> made = mislabelled(data, 4, np.random.default_rng(0))
@@ -73,7 +76,7 @@ def mislabelled(data: Data, number: int, rng: np.random.Generator) -> Canaries:
 
 
 def blank(data: Data, number: int = 1) -> Canaries:
-    """Return records whose features are all 0, with the classes as targets in rotation.
+    """Return canaries that are records whose features are all 0; their targets are the classes in rotation.
 
     If ``number`` exceeds the number of classes, some of these records are equal.
     """
@@ -84,9 +87,9 @@ def blank(data: Data, number: int = 1) -> Canaries:
 
 
 def dirac_gradients(number: int, dimensions: int) -> Canaries:
-    """Return gradients with a single nonzero coordinate each, which are so long that they must be clipped.
+    """Return canaries that are gradients with one nonzero coordinate each, so long that they must be clipped.
 
-    They are canaries for a white-box audit and need no model. The coordinates are spread evenly over all ``dimensions``
+    They are meant for a white-box audit and need no model. The coordinates are spread evenly over all ``dimensions``
     and repeat if ``number`` exceeds ``dimensions``: with eight times as many gradients as dimensions, each coordinate
     is used by eight gradients.
     """
@@ -99,9 +102,9 @@ def dirac_gradients(number: int, dimensions: int) -> Canaries:
 
 
 def random_gradients(number: int, dimensions: int, rng: np.random.Generator) -> Canaries:
-    """Return gradients in random directions that are so long that they must be clipped.
+    """Return canaries that are gradients in random directions, so long that they must be clipped.
 
-    They are canaries for a white-box audit.
+    They are meant for a white-box audit and need no model.
     """
     whole_at_least(number, 1, "number of canaries")
     drawn = rng.standard_normal((number, whole_at_least(dimensions, 1, "number of dimensions")))

@@ -29,14 +29,20 @@ of all examples."""
 
 @dataclass(frozen=True)
 class TrainingCheck:
-    """The results of all tests of `check_training`, and the false-alarm probability that the tests share."""
+    """The result of `check_training`: the results of all tests, and the false-alarm probability that they share.
+
+    It is true, as a boolean, if no test refutes the training.
+    """
 
     parts: tuple[Part, ...]
     false_alarm: float
 
     @property
     def refuted(self) -> tuple[Part, ...]:
-        """The tests that refute the training; sound training has one with probability at most ``false_alarm``."""
+        """The results of the tests that refute the training.
+
+        If the training is correct, there is any such result with probability at most ``false_alarm``.
+        """
         return tuple(part for part in self.parts if part.p_value <= self.false_alarm / len(self.parts))
 
     def __bool__(self) -> bool:
@@ -71,13 +77,13 @@ def check_training(
     false_alarm: float = 1e-6,
     seed: int = 0,
 ) -> TrainingCheck:
-    """Test the noise, clipping, normaliser, accumulation, sampler and accountant of DP-SGD separately.
+    """Test the parts of DP-SGD separately: noise, clipping, normaliser, accumulation, sampler and accountant.
 
-    A step is private as claimed if its noise hides an added example as well as Gaussian noise with standard deviation
-    ``noise`` clipping norms hides a change by one clipping norm. The tests do not prescribe how the step clips,
-    normalises and scales; they only compare the influence of an example on the update with the noise. In each test,
-    fair coins decide whether crafted examples are added to the batch. The test refutes the step if the coins can be
-    guessed from the updates more often than a private step allows.
+    In each test of a step, fair coins decide whether crafted examples are added to a batch. The test refutes the step
+    if the coins can be guessed from the updates more often than a private step allows. A step counts as private as
+    claimed if its noise hides an added example as well as Gaussian noise with a standard deviation of ``noise``
+    clipping norms hides a change by one clipping norm. The tests do not prescribe how the step clips, normalises and
+    scales; they only compare the influence of an example on the update with the noise.
 
     Parameters
     ----------
@@ -162,9 +168,10 @@ def check_training(
 
 
 def _batch_indices(batch: ArrayLike, examples: int) -> NDArray[np.int64]:
-    """Return the sorted distinct indices of the examples in a batch, given as indices or as a boolean mask.
+    """Return the sorted distinct indices of the examples in a batch.
 
-    Raises `AuditError` for a mask of another shape and for numbers that are not whole.
+    The batch is given as indices or as a boolean mask of length ``examples``. Raises `AuditError` for a mask of another
+    shape and for numbers that are not whole.
     """
     given = np.asarray(batch)
     if given.dtype == bool:
@@ -224,7 +231,10 @@ def _log_choices(number: int, chosen: int) -> float:
 
 
 def _log_mass(number: int, rate: float) -> float:
-    """Return the logarithm of the largest probability of the binomial distribution with these parameters."""
+    """Return the logarithm of the probability of the most likely value of a binomial distribution.
+
+    ``number`` is its number of trials and ``rate`` its success probability.
+    """
     mode = min(number, math.floor((number + 1) * rate))
     return (
         _log_choices(number, mode) + mode * math.log(rate) + (number - mode) * math.log1p(-rate) if rate < 1.0 else 0.0
@@ -232,9 +242,10 @@ def _log_mass(number: int, rate: float) -> float:
 
 
 def _test_accountant(noise: float, rate: float, steps: int, epsilon: float, delta: float) -> Part:
-    """Test whether the reported epsilon is below a lower bound on the epsilon of the steps that were made.
+    """Test whether the accountant's epsilon is too small for the number of steps that were made.
 
-    The lower bound is that of the privacy loss distribution, rounded optimistically.
+    It is too small if it is below a lower bound on the true epsilon. The lower bound is computed from the privacy loss
+    distribution with optimistic rounding.
     """
     with needs("accounting"):
         from dp_accounting.pld import privacy_loss_distribution as pld

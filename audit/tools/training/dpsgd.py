@@ -19,7 +19,7 @@ ModelArray = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Everything that a run of DP-SGD releases: all iterates, and the settings of the trainer."""
+    """The output of one run of DP-SGD: the parameters before and after each step, and the trainer with its settings."""
 
     iterates: ModelArray
     """Parameters before the first step and after each step, shape (steps + 1, dimensions)."""
@@ -33,9 +33,9 @@ class Trained:
 
     @property
     def sums(self) -> Floats:
-        """Noisy sums of clipped gradients in clipping norms, shape (steps, dimensions).
+        """The noisy sums of clipped gradients of all steps, in units of the clipping norm, shape (steps, dimensions).
 
-        They are computed from the differences of consecutive iterates.
+        They are computed from the differences of the parameters of consecutive steps.
         """
         scale = self.trainer.rate * self.trainer.examples / (self.trainer.learning_rate * self.trainer.clip)
         return np.asarray(-np.diff(self.iterates.astype(float), axis=0) * scale)
@@ -43,10 +43,11 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DPSGDTrainer(ABC):
-    """DP-SGD (Abadi et al. 2016) with Poisson batches and plain SGD steps.
+    """Base class of trainers that run DP-SGD (Abadi et al. 2016) with Poisson sampling and plain SGD steps.
 
-    The gradients of single examples are clipped, and Gaussian noise is added to their sum. A subclass implements
-    training on call and can be passed to `audit_training` as ``fit``. Raises `AuditError` if a setting is out of range.
+    The gradients of single examples are clipped, and Gaussian noise is added to their sum. A subclass implements the
+    training run as a call, so that an instance can be passed to `audit_training` as ``fit``. Raises `AuditError` if a
+    setting is out of range.
     """
 
     steps: int
@@ -74,7 +75,7 @@ class DPSGDTrainer(ABC):
 
     @property
     def claim(self) -> ApproxDP:
-        """The claim that an accountant derives from these settings.
+        """The (epsilon, delta)-DP claim that follows from the settings, computed by a privacy accountant.
 
         If ``rate`` is below 1, the extra ``accounting`` must be installed.
         """
@@ -87,7 +88,7 @@ class DPSGDTrainer(ABC):
 
     @property
     def mu(self) -> float:
-        """Parameter of the Gaussian DP of full batches, ``rate=1`` (Dong, Roth and Su 2022, corollary 3.3).
+        """Parameter of the Gaussian DP claim for full batches, ``rate=1`` (Dong, Roth and Su 2022, corollary 3.3).
 
         Raises `AuditError` if ``rate`` is below 1.
         """
@@ -104,9 +105,10 @@ class DPSGDTrainer(ABC):
     def __call__(
         self, features: ModelArray, targets: ModelArray, rng: np.random.Generator, gradients: ModelArray | None = None
     ) -> Trained:
-        """Train once on the records and return all iterates.
+        """Make one training run on the records, and return the parameters before and after each step.
 
-        Rows of ``gradients``, shape (k, dimensions), enter batches as the gradients of additional records would.
+        ``gradients``, shape (k, dimensions), contains canaries: each row enters batches as the gradient of one
+        additional record would.
         """
 
     @abstractmethod

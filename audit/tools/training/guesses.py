@@ -20,7 +20,7 @@ PREFERENCE_FACTOR = 1.2
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """A rule that guesses from an update whether the batch contained the added examples.
+    """A rule that guesses, from one noisy update of DP-SGD, whether the batch contained the added examples.
 
     The rule standardises the update, reduces it to one number and compares this number with a threshold.
     """
@@ -39,21 +39,24 @@ class Guess:
     """Distance from the threshold to the mean of each kind of training update, in standard deviations."""
 
     def values(self, sums: Floats) -> Floats:
-        """Return the number that is compared with the threshold for each update in ``sums``, shape (n,)."""
+        """Reduce each update to the number that is compared with the threshold.
+
+        ``sums`` has shape (n, dimensions), and the result has shape (n,).
+        """
         with np.errstate(all="ignore"):
             apart = (sums - self.centre) / self.scale
             return np.asarray(np.sum(apart**2, axis=-1) if self.weights is None else apart @ self.weights)
 
     def __call__(self, update: Floats) -> bool:
-        """Return whether the rule guesses that the batch of this update contained the added examples."""
+        """Return the guess for one update: true if the batch seems to have contained the added examples."""
         return bool((self.values(update) > self.threshold) == self.above)
 
 
 def best_threshold(without_group: Floats, with_group: Floats) -> tuple[float, bool, float]:
-    """Return the threshold that separates two normal samples best.
+    """Return the threshold that best separates two samples, which are treated as normally distributed.
 
-    Returns the threshold, whether the second sample lies above it, and its distance from both means in standard
-    deviations (the strength).
+    Also returns whether the second sample lies above the threshold, and the strength: the distance from the threshold
+    to the mean of each sample, in standard deviations of this sample.
     """
     means = np.array([without_group.mean(), with_group.mean()])
     deviations = np.array([without_group.std(), with_group.std()])
@@ -67,10 +70,11 @@ def best_threshold(without_group: Floats, with_group: Floats) -> tuple[float, bo
 
 
 def learn_guess(without_group: Floats, with_group: Floats, directions: Sequence[Floats]) -> Guess:
-    """Return the strongest rule for two samples of training updates, without and with the added examples.
+    """Learn a rule that distinguishes updates with the added examples from updates without; return the strongest rule.
 
-    The first half of the updates gives the scale of each coordinate and suggests one more direction, the difference of
-    the means. The second half chooses among ``directions``, this difference, and the sum of squares.
+    The first half of the updates determines the scale of each coordinate and the difference of the two means. The
+    second half chooses among candidate rules: projections on ``directions``, the projection on this difference, and the
+    sum of squares.
     """
     half = len(without_group) // 2
     means = [one[:half].mean(axis=0) for one in (without_group, with_group)]

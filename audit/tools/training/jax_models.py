@@ -20,11 +20,11 @@ padding keeps the number of different sizes small."""
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JaxPrivacyTrainer(DPSGDTrainer):
-    """DP-SGD of a JAX loss function by jax-privacy; needs the extra ``training``.
+    """A trainer that runs DP-SGD on a JAX loss function by means of jax-privacy; needs the extra ``training``.
 
     Batches come from `CyclicPoissonSampling`, clipped gradients from `clipped_grad` and noise from
-    `gaussian_privatizer`, all of jax-privacy; the steps are plain SGD. Canaries that are gradients enter through a
-    linear loss.
+    `gaussian_privatizer`, all of jax-privacy; the steps are plain SGD. A canary that is a gradient enters as an example
+    whose loss is linear with this gradient.
     """
 
     loss: Callable[[Any, Any, Any], Any]
@@ -35,7 +35,11 @@ class JaxPrivacyTrainer(DPSGDTrainer):
 
     @cached_property
     def _parts(self) -> Any:
-        """The number of dimensions, and compiled functions of flat parameters: clipped gradient, losses, gradients."""
+        """The number of dimensions, and three compiled functions of a flat parameter vector.
+
+        The functions return the noise-free clipped gradient of a batch, the losses of records, and the gradients of
+        records.
+        """
         with needs("training"):
             import jax
             import jax_privacy
@@ -65,7 +69,10 @@ class JaxPrivacyTrainer(DPSGDTrainer):
     def __call__(
         self, features: ModelArray, targets: ModelArray, rng: np.random.Generator, gradients: ModelArray | None = None
     ) -> Trained:
-        """Train once and return all iterates. Rows of ``gradients`` are canaries that are gradients."""
+        """Make one training run, and return the parameters before and after each step.
+
+        The rows of ``gradients`` are canaries that are gradients instead of records.
+        """
         dimensions, clipped, _, _ = self._parts
         import jax
         import jax_privacy

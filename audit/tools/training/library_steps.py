@@ -14,11 +14,11 @@ from epsaudit.tools.training.torch_models import split_like
 
 
 def opacus_step(optimizer: Any) -> OptimiserStep:
-    """Return the step function of an Opacus ``DPOptimizer`` over plain SGD; needs the extra ``training``.
+    """Return the step of an Opacus ``DPOptimizer`` (over plain SGD) as a function that `check_training` can test.
 
-    The step writes the crafted gradients into the attribute where Opacus stores the gradients of single examples.
-    Opacus then clips, accumulates, adds noise and scales. The update is the change of the optimiser's parameters
-    divided by the learning rate.
+    The function writes crafted gradients into the attribute in which Opacus stores the gradients of single examples.
+    Opacus then clips, accumulates, adds noise and scales. The returned update is the change of the optimiser's
+    parameters divided by the learning rate. Needs the extra ``training``.
     """
     with needs("training"):
         import torch
@@ -41,9 +41,10 @@ def opacus_step(optimizer: Any) -> OptimiserStep:
 
 
 def jax_privacy_step(clipped: Callable[[Any], Any], privatizer: Any, shapes: Sequence[int]) -> OptimiserStep:
-    """Return the step function of jax-privacy's clipped gradients and noise; needs the extra ``training``.
+    """Return a step made of jax-privacy's clipping and noise as a function that `check_training` can test.
 
-    The step uses a linear loss, so that the gradients of the examples are exactly the crafted gradients.
+    The step uses a linear loss, so that the gradients of the examples are exactly the crafted gradients. Needs the
+    extra ``training``.
 
     Parameters
     ----------

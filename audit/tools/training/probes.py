@@ -41,7 +41,7 @@ accumulated part of the batch. The result is the noisy mean gradient, shape (dim
 
 @dataclass(frozen=True)
 class Optimiser:
-    """One step of an optimiser, together with the settings that are claimed for this step.
+    """One step of the DP-SGD optimiser under test, together with the settings that are claimed for it.
 
     The tests multiply each update by ``batch / clip``. The result is the noisy sum of clipped gradients, in units of
     the clipping norm.
@@ -70,17 +70,17 @@ class Optimiser:
 
     @property
     def n_others(self) -> int:
-        """Number of examples in a batch besides the added examples."""
+        """Number of examples that a crafted batch contains besides the added examples."""
         return min(max(ACCUMULATED_PARTS, round(self.batch)), MAX_OTHER_EXAMPLES)
 
     @functools.cached_property
     def slices(self) -> list[slice]:
-        """Slice of the gradient vector that each parameter occupies."""
+        """For each parameter of the model, the slice of the flat gradient vector that belongs to it."""
         ends = np.cumsum([0, *self.sizes]).tolist()
         return [slice(low, high) for low, high in itertools.pairwise(ends)]
 
     def alternating_direction(self, slices: Sequence[slice]) -> Floats:
-        """Return a unit vector that is nonzero only in the given slices, with alternating signs.
+        """Return a unit vector with entries of alternating sign in the given slices, and zeros elsewhere.
 
         Each slice has the same share of the squared norm.
         """
@@ -92,35 +92,46 @@ class Optimiser:
 
     @functools.cached_property
     def full_direction(self) -> Floats:
-        """Unit vector with alternating signs in which every parameter has the same share of the squared norm."""
+        """Unit vector over all parameters with entries of alternating sign.
+
+        Each parameter of the model has the same share of its squared norm.
+        """
         return self.alternating_direction(self.slices)
 
     @functools.cached_property
     def constant_direction(self) -> Floats:
-        """Unit vector with equal coordinates. It is the direction of the gradients of the other examples."""
+        """Unit vector with equal coordinates: the direction of the gradients of all examples except the added ones."""
         return np.full(self.dimensions, 1.0 / math.sqrt(self.dimensions))
 
     def group_size(self, separation: float = SEPARATION) -> int:
-        """Return the number of examples to add to a batch so that they move the sum by a given distance.
+        """Return how many examples to add to a batch so that they move the sum by ``separation`` standard deviations.
 
-        The distance is ``separation`` standard deviations of the noise. The computation assumes that each added example
-        moves the sum by one clipping norm, and rounds down. The number is between 1 and `MAX_GROUP_SIZE`.
+        The standard deviation is that of the claimed noise. It is assumed that each added example moves the sum of
+        gradients by one clipping norm. The number is rounded down and is between 1 and `MAX_GROUP_SIZE`.
         """
         return max(1, min(math.floor(separation * self.noise), MAX_GROUP_SIZE))
 
     def max_correct_probability(self, group: int) -> float:
-        """Return the largest probability of a correct guess that a private step allows for ``group`` added examples."""
+        """Return the largest probability with which a guess can be correct if the step is private as claimed.
+
+        The guess says whether a batch contains ``group`` added examples.
+        """
         return float(ndtr(group * (1.0 + NORM_TOLERANCE) / self.noise / 2.0))
 
     def p_value(self, n_correct: int, guesses: int, group: int) -> float:
-        """Return an upper bound on the probability of at least ``n_correct`` correct guesses if the step is private."""
+        """Return a p-value for the hypothesis that the step is private as claimed.
+
+        It is an upper bound on the probability of at least ``n_correct`` correct guesses among ``guesses``, if each
+        guess is about ``group`` added examples.
+        """
         return float(bdtrc(n_correct - 1, guesses, self.max_correct_probability(group))) if n_correct else 1.0
 
     def n_guesses(self, group: int, steps: int) -> int:
-        """Return the number of guesses of a test.
+        """Return the number of guesses that a test makes: ``steps``, or more if this number could not refute anything.
 
-        The number is ``steps``, or more if only more guesses can refute a step without noise. Raises `AuditError` if it
-        would exceed `MAX_STEPS_FACTOR` times the setting, because the noise multiplier is too small.
+        More guesses are necessary if even a step without any noise, for which all guesses are correct, would not be
+        refuted. Raises `AuditError` if the number would exceed `MAX_STEPS_FACTOR` times the setting ``steps``, because
+        the noise multiplier is too small.
         """
         wrong = max(1.0 - self.max_correct_probability(group), 1e-300)
         least = math.ceil(1.2 * math.log(self.level) / math.log1p(-wrong))
@@ -135,9 +146,9 @@ class Optimiser:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Two crafted batches that differ in ``group`` added examples. A test guesses from an update which batch was used.
+    """A pair of crafted batches for one test: the second batch contains ``group`` additional examples.
 
-    Gradients are in units of the clipping norm.
+    A test guesses from an update which of the two batches was used. Gradients are in units of the clipping norm.
     """
 
     name: str
@@ -160,7 +171,7 @@ class Probe:
 
     @functools.cached_property
     def batches(self) -> tuple[Floats, Floats]:
-        """Gradients of the batch without and of the batch with the added examples.
+        """The gradients of the two batches: first without, then with the added examples.
 
         Each array has shape (examples, dimensions).
         """
@@ -170,17 +181,18 @@ class Probe:
         return others, np.concatenate([np.tile(self.example, (self.group, 1)), others])
 
     def directions(self) -> list[Floats]:
-        """Return unit vectors along which the added examples may move the sum.
+        """Return unit vectors along which the added examples may move the sum of gradients.
 
-        They are the direction of the added examples and that of the other examples; zero gradients have none.
+        They are the direction of the gradients of the added examples, and that of the other examples. A gradient of
+        zeros has no direction and is left out.
         """
         lengths = [(one, float(np.linalg.norm(one))) for one in (self.example, self.other)]
         return [one / length for one, length in lengths if length > 0.0]
 
     def noisy_sum(self, optimiser: Optimiser, included: bool) -> Floats:
-        """Make one step and return the noisy sum of gradients in clipping norms, shape (dimensions,).
+        """Make one step of the optimiser and return the noisy sum of gradients, in clipping norms, shape (dimensions,).
 
-        ``included`` says whether the batch contains the added examples. Raises `AuditError` if the update has another
+        ``included`` says whether the batch contains the added examples. Raises `AuditError` if the update has a wrong
         shape.
         """
         gradients = self.batches[included] * optimiser.clip  # a new array, because a step may write into it
@@ -192,9 +204,9 @@ class Probe:
         return np.where(np.isfinite(update), update, 0.0) * (optimiser.batch / optimiser.clip)
 
     def noisy_sums(self, optimiser: Optimiser, number: int) -> tuple[Floats, Floats]:
-        """Make ``number`` steps, alternately without and with the added examples.
+        """Make ``number`` steps of the optimiser, alternately without and with the added examples.
 
-        Returns two arrays of noisy sums, each of shape (number / 2, dimensions).
+        Returns two arrays of noisy sums of gradients, each of shape (number / 2, dimensions).
         """
         found = np.array([self.noisy_sum(optimiser, bool(one % 2)) for one in range(number)])
         return found[::2], found[1::2]

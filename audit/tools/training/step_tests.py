@@ -38,7 +38,7 @@ PART_ORDER = ("noise", "clipping", "normaliser", "accumulation")  # the order of
 
 @dataclass(frozen=True)
 class Part:
-    """The result of one test of one part of the training."""
+    """The result of one test of one part of DP-SGD, such as its noise or its clipping."""
 
     name: str
     """'noise', 'clipping', 'normaliser', 'accumulation', 'sampler' or 'accountant'."""
@@ -52,16 +52,19 @@ class Part:
 
 
 def expected_excess(optimiser: Optimiser, probe: Probe, strength: float) -> float:
-    """Return how far the expected share of correct guesses exceeds the allowed share.
+    """Return how far the expected share of correct guesses exceeds the share that a private step allows.
 
-    The unit is the standard deviation of one guess. The expected share is that of a rule with the given strength.
+    The unit is the standard deviation of one guess. ``strength`` is that of the guessing rule; see `Guess.strength`.
     """
     allowed = optimiser.max_correct_probability(probe.group)
     return float((ndtr(strength) - allowed) / math.sqrt(allowed * (1.0 - allowed)))
 
 
 def choose_most_informative(optimiser: Optimiser, probes: Iterator[Probe]) -> Probe:
-    """Return the candidate whose updates reveal the added examples best, judged by a few steps with each candidate."""
+    """Return the probe (pair of crafted batches) whose updates reveal best which of the two batches was used.
+
+    A small number of steps with each probe decides.
+    """
     best, most = None, -math.inf
     for probe in probes:
         without_group, with_group = probe.noisy_sums(optimiser, SELECTION_STEPS)
@@ -78,10 +81,11 @@ def choose_most_informative(optimiser: Optimiser, probes: Iterator[Probe]) -> Pr
 
 
 def run_test(optimiser: Optimiser, probe: Probe, number: int) -> Part:
-    """Learn a guess for a probe on training steps, then count how often it is correct in new steps.
+    """Test a step of the optimiser with one probe, which is a pair of crafted batches, and return the result.
 
-    In the new steps, fair coins from stream ``number`` of the seed decide whether the batch contains the added
-    examples.
+    First a guessing rule is learnt from training steps. Then fair coins choose a batch for each of many new steps, and
+    the test counts how often the rule guesses the coin correctly. ``number`` is the number of the random stream of the
+    coins.
     """
     without_group, with_group = probe.noisy_sums(optimiser, LEARNING_STEPS)
     guess = learn_guess(without_group, with_group, probe.directions())
@@ -104,11 +108,11 @@ def run_test(optimiser: Optimiser, probe: Probe, number: int) -> Part:
 
 
 def _name_fault(optimiser: Optimiser, probe: Probe, noise: float, moved: float) -> str:
-    """Return the name of the part that explains why a test refuted the step.
+    """Return the name of the faulty part ('noise', 'clipping' or 'normaliser') after a test has refuted the step.
 
     ``noise`` is the factor by which the noise is too small, and ``moved`` the number of clipping norms by which an
-    added example moves the sum. The larger of both names the part. The fault is the normaliser instead if the gradients
-    of the other examples change the update even where the added examples have nearly no gradient.
+    added example moves the sum of gradients. The larger one of them is blamed: noise or clipping. It is the normaliser
+    instead if the contribution of the other examples changes even when the added examples have nearly no gradient.
     """
     length = float(np.linalg.norm(probe.other))
     if probe.example @ probe.other < -1e-9:  # test whether the others change beside examples without gradient
@@ -147,7 +151,11 @@ def run_step_tests(optimiser: Optimiser, accumulates: bool) -> list[Part]:
 def _make_probe(
     optimiser: Optimiser, parts: int, name: str, requirement: str, example: Floats, **changed: Any
 ) -> Probe:
-    """Return a probe with the usual settings, some of which may be replaced by ``changed``."""
+    """Return a probe, that is a pair of crafted batches, with the usual settings.
+
+    Each added example has the gradient ``example``. ``changed`` contains fields of `Probe` that replace the usual
+    settings.
+    """
     of = "" if parts == 1 else f", where {parts} parts are accumulated"
     other = optimiser.constant_direction / 2.0
     given: dict[str, Any] = {
@@ -160,10 +168,11 @@ def _make_probe(
 
 
 def _probe_beside_others(optimiser: Optimiser, parts: int) -> Probe:
-    """Return a probe whose other examples have the gradients beside which the added examples are easiest to detect.
+    """Return a probe that tests whether noise hides added examples for any gradients of the other examples.
 
-    The candidates are batches whose other gradients have norm 0, or a norm below, at or above the clipping norm, and
-    batches with one huge gradient.
+    A probe is a pair of crafted batches. Several gradients of the other examples are tried: with norm 0, with a norm
+    below, at or above the clipping norm, and with one huge gradient. The probe that reveals the added examples best is
+    returned.
     """
     requirement = "noise hides an example beside any other gradients"
     make = functools.partial(_make_probe, optimiser, parts, "noise", requirement, HUGE_NORM * optimiser.full_direction)
@@ -173,10 +182,11 @@ def _probe_beside_others(optimiser: Optimiser, parts: int) -> Probe:
 
 
 def _probe_weakest_direction(optimiser: Optimiser) -> Probe:
-    """Return a probe whose added examples point to the direction with the least noise.
+    """Return a probe whose added examples have gradients in the direction with the least noise.
 
-    The candidates are estimated from updates without the added examples: the coordinate with the smallest variance, the
-    coordinates without noise, the last principal component, and two parameters whose noise is correlated.
+    Several directions are tried, which are estimated from updates without the added examples: the coordinate with the
+    smallest variance, the coordinates without noise, the last principal component, and two parameters whose noise is
+    correlated.
     """
     requirement = "noise hides an example in every direction"
     sums = np.array([_default_probe(optimiser).noisy_sum(optimiser, False) for _ in range(LEARNING_STEPS)])
@@ -200,15 +210,15 @@ def _probe_weakest_direction(optimiser: Optimiser) -> Probe:
 
 
 def _default_probe(optimiser: Optimiser) -> Probe:
-    """Return a probe with added examples along `Optimiser.full_direction` and the usual settings."""
+    """Return a probe with the usual settings; its added examples have gradients along `Optimiser.full_direction`."""
     return _make_probe(optimiser, 1, "noise", "", HUGE_NORM * optimiser.full_direction)
 
 
 def _most_correlated_direction(optimiser: Optimiser, apart: Floats) -> Floats | None:
-    """Return a unit vector along which the noise of the two most correlated parameters cancels, or None.
+    """Return a unit vector along which the noise of the two most correlated parameters cancels.
 
-    ``apart`` contains noisy sums minus their mean. The vector is the difference of the two parameters if their noise is
-    positively correlated, and their sum otherwise.
+    ``apart`` contains noisy sums of gradients minus their mean. The vector is the difference of the two parameters if
+    their noise is positively correlated, and their sum otherwise. Returns None if no parameters are correlated.
     """
     best, most = None, 0.0
     for one, other in itertools.combinations(optimiser.slices, 2):
@@ -224,14 +234,20 @@ def _most_correlated_direction(optimiser: Optimiser, apart: Floats) -> Floats | 
 
 
 def _probe_norms(optimiser: Optimiser, parts: int) -> Probe:
-    """Return a probe whose added examples have the norm that reveals them best."""
+    """Return a probe that tests the clipping of gradients of any norm.
+
+    Several norms of the added examples are tried; the norm that reveals them best is chosen.
+    """
     requirement = "an example of any norm moves the sum by one clipping norm at most"
     make = functools.partial(_make_probe, optimiser, parts, "clipping", requirement)
     return choose_most_informative(optimiser, (make(norm * optimiser.full_direction) for norm in EXAMPLE_NORMS))
 
 
 def _probe_layers(optimiser: Optimiser) -> Probe:
-    """Return a probe whose added examples have a gradient in only one parameter, the one that reveals them best."""
+    """Return a probe that tests clipping of single layers: only one parameter has a gradient in the added examples.
+
+    All parameters are tried; the one that reveals the added examples best is chosen.
+    """
     requirement = "an example moves each parameter by one clipping norm at most"
     make = functools.partial(_make_probe, optimiser, 1, "clipping", requirement)
     return choose_most_informative(
@@ -240,9 +256,9 @@ def _probe_layers(optimiser: Optimiser) -> Probe:
 
 
 def _probe_influence(optimiser: Optimiser, parts: int) -> Probe:
-    """Return a probe whose added examples may change what the other examples contribute to the sum.
+    """Return a probe that tests whether the added examples change the contribution of the other examples to the sum.
 
-    The gradients of the other examples have another direction than those of the added examples, or the opposite one.
+    The gradients of the other examples are opposite to those of the added examples, or have another direction.
     """
     requirement = "an example, with what it changes of others, moves the sum by one clipping norm at most"
     first = np.zeros(optimiser.dimensions)
@@ -260,7 +276,11 @@ def _probe_influence(optimiser: Optimiser, parts: int) -> Probe:
 
 
 def _probe_normaliser(optimiser: Optimiser) -> Probe:
-    """Return a probe with many other examples, to test whether their weight depends on the number of examples."""
+    """Return a probe that tests whether the sum of gradients is divided by a constant.
+
+    It has a large number of other examples. If the divisor depends on the size of the batch, added examples change the
+    weight of all of them.
+    """
     requirement = f"the sum is divided by a constant, as the expected batch size of {optimiser.batch:g}"
     level, groups = optimiser.constant_direction, sorted({1, optimiser.group_size()})
     rows = max(optimiser.n_others, 4 * groups[-1])
@@ -271,10 +291,11 @@ def _probe_normaliser(optimiser: Optimiser) -> Probe:
 
 
 def _test_fresh_noise(optimiser: Optimiser, number: int) -> list[Part]:
-    """Test whether noise is repeated, after one step and after a large number of steps.
+    """Test whether the step repeats its noise: in the next step, or after a large number of steps.
 
-    A guess may subtract the noise of an earlier step from the update. If this makes more guesses correct than a private
-    step allows, the noise is not fresh.
+    For this, the noise of an earlier step is subtracted from an update before guessing. If more guesses are then
+    correct than a private step allows, the noise is not fresh. Returns one result for each of the two distances.
+    ``number`` is the number of the random stream of the coins.
     """
     # Known noise makes all guesses correct, and a private step allows fewer correct guesses for a smaller group.
     group = optimiser.group_size(1.0)

@@ -16,11 +16,11 @@ from epsaudit.tools.training.dpsgd import DPSGDTrainer, ModelArray, Trained
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpacusTrainer(DPSGDTrainer):
-    """DP-SGD of a PyTorch module by Opacus, on the CPU; needs the extra ``training``.
+    """A trainer that runs DP-SGD on a PyTorch module by means of Opacus, on the CPU; needs the extra ``training``.
 
     Batches come from `UniformWithReplacementSampler` and gradients of single examples from `GradSampleModule`. The
     `DPOptimizer`, which wraps plain SGD, clips the gradients, adds noise and scales. Canaries that are gradients are
-    written where Opacus stores the gradients of single examples.
+    written into the attribute in which Opacus stores the gradients of single examples.
     """
 
     module: Callable[[], Any]
@@ -31,9 +31,9 @@ class OpacusTrainer(DPSGDTrainer):
 
     @cached_property
     def _example(self) -> Any:
-        """One instance of the module, from which names, shapes and types of the parameters are read.
+        """An instance of the module that is never trained; it shows the names, shapes and types of the parameters.
 
-        Raises `AuditError` if the module has no parameters or parameters that do not require gradients.
+        Raises `AuditError` if the module has no parameters, or parameters that do not require gradients.
         """
         with needs("training"):
             import torch
@@ -52,7 +52,10 @@ class OpacusTrainer(DPSGDTrainer):
     def __call__(
         self, features: ModelArray, targets: ModelArray, rng: np.random.Generator, gradients: ModelArray | None = None
     ) -> Trained:
-        """Train once and return all iterates. Rows of ``gradients`` are canaries that are gradients."""
+        """Make one training run, and return the parameters before and after each step.
+
+        The rows of ``gradients`` are canaries that are gradients instead of records.
+        """
         with needs("training"):
             import torch
             from opacus import GradSampleModule
@@ -112,7 +115,7 @@ class OpacusTrainer(DPSGDTrainer):
         return np.asarray(torch.cat(flat, dim=1).numpy(), float)
 
     def _loss(self) -> Callable[[Any, Any], Any]:
-        """Return the loss function that was given, or cross-entropy."""
+        """Return the loss function of the trainer: the given one, or by default cross-entropy."""
         with needs("training"):
             import torch
 
@@ -122,7 +125,7 @@ class OpacusTrainer(DPSGDTrainer):
         return self.loss or cross_entropy
 
     def _tensors(self, features: ModelArray, targets: ModelArray) -> tuple[Any, Any]:
-        """Return features and targets as tensors. Targets that are integers or booleans become 64-bit integers."""
+        """Convert features and targets to tensors and return both. Integer and boolean targets become int64."""
         import torch
 
         targets = np.asarray(targets)
@@ -132,7 +135,7 @@ class OpacusTrainer(DPSGDTrainer):
         )
 
     def _named(self, parameters: ModelArray) -> dict[str, Any]:
-        """Split a flat parameter vector into tensors and return them by parameter name."""
+        """Split a flat parameter vector into tensors, and return the tensors by the names of the parameters."""
         import torch
 
         named = dict(self._example.named_parameters())
@@ -141,7 +144,10 @@ class OpacusTrainer(DPSGDTrainer):
 
 
 def split_like(flat: Any, parameters: Sequence[Any]) -> Iterator[Any]:
-    """Yield the part of flat vectors, shape (..., dimensions), for each tensor, in the shape (..., *tensor.shape)."""
+    """Split flat vectors into parts with the shapes of the given parameters, and yield the parts.
+
+    ``flat`` has the shape (..., dimensions), and each part the shape (..., *parameter.shape).
+    """
     start = 0
     for one in parameters:
         yield flat[..., start : start + one.numel()].reshape(*flat.shape[:-1], *one.shape)
@@ -149,5 +155,5 @@ def split_like(flat: Any, parameters: Sequence[Any]) -> Iterator[Any]:
 
 
 def _flatten(parameters: list[Any]) -> ModelArray:
-    """Concatenate the values of all parameters into one flat array."""
+    """Concatenate the values of all parameters into one flat array, and return it."""
     return np.concatenate([one.detach().numpy().reshape(-1) for one in parameters])
