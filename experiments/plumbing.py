@@ -43,7 +43,7 @@ REASONS = {
     "Nothing was tested": "only failures in the end",
     "draws its noise once": "answer remembered",
     "keeps a draw": "draw kept from run to run",
-    "answer otherwise": "draw kept from run to run",
+    "give other outputs": "draw kept from run to run",
     "would use it up": "dataset used up by the first run",
     "cannot be copied": "cannot be copied",
 }

@@ -21,11 +21,11 @@ from epsaudit.running.functions import FunctionMechanism
 from epsaudit.running.streams import stream
 
 RUNS_PER_SEED = 2
-"""[chosen] Runs of a copy with each of two seeds on each dataset."""
+"""[chosen] Number of runs of a copy with each of two seeds on each of two datasets."""
 FIRST_RUNS = 4 * 2 * 2 * RUNS_PER_SEED
-"""[formula] Runs of two copies, each asked twice, with two seeds on two datasets."""
+"""[formula] Number of runs of two copies, each of which is run twice with two seeds on two datasets."""
 USES_HASHES = re.compile(rb"\x8c(\x03set|\x09frozenset|\x04hash)\x94|(\x94|h.)\x91", re.DOTALL)
-"""Matches a pickled function that has sets or calls hash: its answers may depend on the hashes of text."""
+"""Matches a pickled function that has sets or calls hash: its answers may depend on Python's hash seed for strings."""
 ASK_ELSEWHERE = """import pickle, sys
 from epsaudit.running.asking_copies import ask
 from epsaudit.running.copying import apart
@@ -34,22 +34,25 @@ print(ask(mechanism, apart(copy)).answers, end="")"""
 
 
 class CopyAnswers(NamedTuple):
-    """What a copy answered, and how it drew random numbers."""
+    """The outputs of a copied function for fixed seeds, and how the copy drew random numbers."""
 
     answers: dict[tuple[int, int], str]
-    """The outputs as text, for each seed on each dataset."""
+    """The outputs as text, for each pair (number of the seed, index of the dataset)."""
     states: dict[tuple[int, int], Any]
-    """The states of the rng and of the global generators afterwards."""
+    """The states of the rng and of the global generators after these runs."""
     drew: bool
-    """Whether the copy drew from one of these generators every time."""
+    """Whether the copy drew from one of these generators for every seed and dataset."""
     globally: bool
-    """Whether it drew from a global generator at least once."""
+    """Whether the copy drew from a global generator at least once."""
     same_memory: bool
     """Whether two calls returned the same memory."""
 
 
 def ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> CopyAnswers:
-    """Ask a copy for runs on x and on x' with each of two seeds.
+    """Run a copy of the user's function with two fixed seeds on both datasets.
+
+    Comparing the answers of several copies shows whether the function keeps anything from one run to the next. Returns
+    the outputs as text, together with the states of the random generators.
 
     Parameters
     ----------
@@ -58,7 +61,7 @@ def ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> Co
     copy : (function, x, x')
         The copy and its datasets.
     order : int
-        1 to begin with the first seed, -1 to begin with the second.
+        1 to use the first seed first, -1 to use the second seed first.
     """
     function, *datasets = copy
     copied = dataclasses.replace(mechanism, function=function)
@@ -83,9 +86,12 @@ def ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> Co
 
 
 def answers_alike_elsewhere(asked: bytes, answers: str) -> bool:
-    """Say whether a copy gives the same answers in a process in which text has other hashes.
+    """Return whether a copy gives the same answers in a new process with another hash seed for strings.
 
-    ``asked`` is the pickled mechanism and copy. The answer is false if the process cannot run them.
+    The order of a set of strings depends on the hash seed of Python. A function that iterates over a set of strings may
+    therefore give other outputs for the same random seed. ``asked`` is the pickled mechanism together with the copy,
+    and ``answers`` is the text of the answers in this process. The result is false if the new process cannot run the
+    copy.
     """
     paths = os.pathsep.join(filter(None, sys.path))
     environment = {**os.environ, "PYTHONHASHSEED": str(1 + zlib.crc32(asked)), "PYTHONPATH": paths}

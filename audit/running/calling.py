@@ -20,16 +20,18 @@ class RandomnessArgument:
     what : str
         'rng' for a `numpy.random.Generator`, 'seed' for a whole number, '' if the function gets neither.
     name : str
-        The keyword of the argument, '' if it is the last argument by position.
+        The keyword of the argument, or '' if the argument is passed by position, as the last one.
     """
 
     what: str = "rng"
     name: str = ""
 
     def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that takes its rng as the last positional argument and calls ``function`` as it wants.
+        """Wrap ``function`` so that it can be called with an rng as its last positional argument.
 
-        A function that gets no randomness is returned as it is.
+        The wrapper passes the rng on in the form that ``function`` expects: as a keyword argument, or as a seed that is
+        drawn from the rng. A function that expects the rng in the last position, or gets no randomness, is returned
+        unchanged.
         """
         if self.what != "seed" and not self.name:
             return function
@@ -45,9 +47,9 @@ class RandomnessArgument:
 def randomness_argument_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> RandomnessArgument:
     """Find out from a function's signature how it gets its randomness.
 
-    ``arguments`` are the names of the positional arguments that an audit passes, the last of which is the rng, for
-    example ``("dataset", "rng")``. Raises `AuditError` if the function can be called neither with all of them nor
-    without the last, or if it takes its randomness by two parameters.
+    ``arguments`` are the names of the positional arguments that an audit passes. The last one is the rng, for example
+    ``("dataset", "rng")``. A function may also leave out the rng. Raises `AuditError` if the signature allows neither
+    of these calls, or if the function takes its randomness by two parameters.
 
     >>> randomness_argument_of(lambda data, seed: data, ("dataset", "rng"))
     RandomnessArgument(what='seed', name='')
@@ -82,9 +84,9 @@ def randomness_argument_of(function: Callable[..., Any], arguments: tuple[str, .
 
 
 def takes_size(function: Callable[..., Any]) -> bool:
-    """Say whether a function is called as function(dataset, size, rng), by its parameters.
+    """Return whether a function takes the arguments (dataset, size, rng), judging by its parameters.
 
-    The other form is function(dataset, rng), which may have further parameters with default values.
+    Otherwise the function takes (dataset, rng), and may have further parameters with default values.
     """
     try:
         signature = inspect.signature(function)
@@ -107,7 +109,7 @@ def takes_size(function: Callable[..., Any]) -> bool:
 
 
 def _bound(signature: inspect.Signature, *given: Any, **named: Any) -> dict[str, Any] | None:
-    """Return the parameters that a call would bind, None if the signature does not allow the call."""
+    """Return the arguments of a call by parameter name, or None if the signature does not allow the call."""
     try:
         return signature.bind(*given, **named).arguments
     except TypeError:
@@ -115,10 +117,11 @@ def _bound(signature: inspect.Signature, *given: Any, **named: Any) -> dict[str,
 
 
 def wrong_call(function: Any, many: bool = False) -> str:
-    """Return a sentence, after a space, on how a function was called, or '' if its parameters have the expected names.
+    """Return a sentence that says how a function was called, to be added to the message of an error that it raised.
 
-    The sentence is added to an error of the function, because its author may have meant another call. ``many`` says
-    whether it was called for many outputs.
+    The sentence helps a user whose function expects other arguments. It starts with a space. It is '' if the parameters
+    after the dataset have the same names as the arguments, for example ``rng``. ``many`` says whether the function was
+    called for many outputs at once, with the arguments (x, size, rng) instead of (x, rng).
     """
     arguments = ("x", "size", "rng") if many else ("x", "rng")
     try:

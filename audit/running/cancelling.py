@@ -8,19 +8,26 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 Ends = tuple[threading.Event, ...]
-"""One event for each job that the work belongs to, the outermost job first. Nothing in Python stops the threads of a
-job's workers, so each part of their work carries events, which are set when nobody waits for its results any more."""
+"""The cancellation events of the jobs that some work belongs to, the outermost job first. Python cannot stop the
+threads of a job's workers from outside. Each part of their work therefore carries the events of its jobs. An event is
+set when nobody waits for the results of the job any more."""
 _ends: ContextVar[Ends] = ContextVar("ends", default=())
 
 
 def ends() -> Ends:
-    """Return the events of the jobs that this thread works for."""
+    """Return the cancellation events of the jobs that this thread works for, the outermost job first.
+
+    An event is set when nobody waits for the results of its job any more. Long work should then stop.
+    """
     return _ends.get()
 
 
 @contextmanager
 def working_for(ends: Ends) -> Iterator[None]:
-    """Declare, for the calls inside the block and in this thread, which jobs they work for."""
+    """Make `ends` return these cancellation events in this thread inside the block.
+
+    A worker uses it to declare for which jobs the code in the block works.
+    """
     token = _ends.set(ends)
     try:
         yield

@@ -20,13 +20,13 @@ from epsaudit.errors import AuditError
 from epsaudit.running.streams import entropy
 
 APPLICATION_ID, FORMAT_VERSION = 0x65707361, 3
-"""[chosen] Numbers in the header of the file: one for checkpoints ("epsa" in ASCII), and the version of the format."""
+"""[chosen] Two numbers in the header of the file: the mark of a checkpoint ("epsa" in ASCII) and the format version."""
 RECORDS = """CREATE TABLE records (
     audit TEXT, kind TEXT, key TEXT, data TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (audit, kind, key))"""
 FAILURE_MESSAGES: dict[str | tuple[str, ...], str] = {
     "SQLITE_BUSY": "The checkpoint {path} is in use by another audit; wait for it, or give another file.",
     "SQLITE_NOTADB": "{path} is not a checkpoint of this version; give another file.",
-    # the second where a name of its table is not what was written
+    # SQLITE_ERROR occurs if the name of the table or of a column is damaged
     ("SQLITE_CORRUPT", "SQLITE_ERROR"): "The checkpoint {path} is damaged ({error}); restore it, or give another file.",
     (
         "SQLITE_READONLY",
@@ -37,14 +37,16 @@ FAILURE_MESSAGES: dict[str | tuple[str, ...], str] = {
 }
 """The message for an error of SQLite, by the beginning of the error's name."""
 Identity = Mapping[str, Any]
-"""What identifies an audit: each part by a name that a message can quote."""
+"""The facts that identify an audit, each under a name that a message can quote."""
 
 
 class Checkpoint:
-    """An open checkpoint file, which one audit or suite at a time may use. It is made if it is missing.
+    """An open checkpoint file, which only one audit or suite may use at a time. A missing file is created.
 
-    Its one table holds JSON by audit, kind and key, each record with a checksum. The kinds are ``head`` (the seed and
-    the identities of the audits), ``counts``, ``chunk``, ``choice`` and ``result``.
+    The file is a SQLite database with one table of records. A record holds JSON data and a checksum, and is found by
+    the name of an audit, a kind and a key. The kinds are ``head`` (the seed and the identities of the audits),
+    ``counts`` (counts of a certification chunk), ``chunk`` (outputs of another chunk), ``choice`` (what training chose)
+    and ``result``.
 
     Parameters
     ----------
@@ -108,7 +110,7 @@ class Checkpoint:
         return next((data for found, data in self.every(audit, kind, key) if found == key), None)
 
     def every(self, audit: str, kind: str, key: str | None = None) -> Iterator[tuple[str, Any]]:
-        """Yield the key and the data of every record of a kind, or of the one record with this key."""
+        """Yield the key and the data of every record of a kind, or only of the record with the given key."""
         query = "SELECT key, data, checksum FROM records WHERE audit = ? AND kind = ? AND key = ifnull(?, key)"
         with self._readable_errors():
             for found, text, checksum in self._database.execute(f"{query} ORDER BY rowid", (audit, kind, key)):
@@ -117,7 +119,7 @@ class Checkpoint:
                 yield found, json.loads(text)
 
     def write(self, audit: str, kind: str, key: str, data: Any) -> None:
-        """Write one record, completely or not at all; raise `AuditError` if the disk is full or gone."""
+        """Write one record, completely or not at all. Raises `AuditError` if the file cannot be written."""
         text = json.dumps(data, separators=(",", ":"))
         row = (audit, kind, key, text, _checksum(audit, kind, key, text))
         with self._readable_errors():
@@ -158,6 +160,6 @@ def _checksum(*parts: str | bytes) -> int:  # damaged text may be read as bytes
 
 
 def _few(names: Iterable[str], most: int = 3) -> str:
-    """Return the first names of a list in words, and the number of the others."""
+    """Return names as text, with at most ``most`` of them in full, for example 'a, b, c, and 2 more'."""
     listed = list(names)
     return ", ".join(listed[:most]) + (f", and {len(listed) - most} more" if len(listed) > most else "")

@@ -34,27 +34,30 @@ from epsaudit.outputs.json_form import output_from_json
 from epsaudit.running.cancelling import ends
 
 MAX_BLOCK_BYTES = 1 << 31
-"""[chosen] A block that is announced with more bytes is refused as garbage, before memory is reserved for it."""
+"""[chosen] Maximum size of a block of numbers. A larger announced size is refused before memory is reserved."""
 MAX_LINE_BYTES = 1 << 24
-"""[chosen] More bytes without a newline are refused as garbage."""
+"""[chosen] Maximum number of bytes without a newline. Longer lines are refused as garbage."""
 NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-"""Bytes that no line of JSON has."""
+"""Matches bytes that occur in no line of JSON."""
 PROMISES = ("seeded", "single")
-"""What a program may promise when it says hello: outputs follow from the seed; each run is a call of its own."""
+"""Promises that a program may make in its greeting: its outputs depend on the seed only; every run is a separate
+call."""
 JSON_SCALARS = (int, float, str, bool, type(None))
 """Types of JSON values that are outputs in normal form already."""
 LAST_WORDS, LAST_LINES, MAX_WORD = 300, 3, 40
-"""[chosen] How much of standard error a message quotes, in characters and lines, and of a word of the command line."""
+"""[chosen] What an error message quotes at most: characters and lines of standard error, and characters of each word of
+the command line."""
 FIRST_WORDS = 1 << 16
-"""[chosen] Bytes of standard error since the last request in which the cause of a failure is looked for."""
+"""[chosen] Number of bytes of standard error, from the last request on, that are searched for the cause of a
+failure."""
 PIECE_BYTES = 1 << 18
-"""[chosen] Bytes that are read or written at a time, so that a slow process never blocks the others."""
+"""[chosen] Number of bytes that are read or written at a time, so that a slow process never blocks other processes."""
 GREETING_SECONDS = 5.0
-"""[chosen] Seconds without an answer after which a message says that a program has not sent its first line."""
+"""[chosen] Seconds after which the user is told that a program has not sent its first line yet."""
 GRACE_SECONDS = 0.5
-"""[chosen] Time that a process has to end by itself before it is killed."""
+"""[chosen] Seconds that a process has to end by itself before it is killed."""
 CHECK_SECONDS = 0.25
-"""[chosen] Time between two checks whether an audit still waits for the answer."""
+"""[chosen] Seconds between two checks of whether an audit still waits for the answer."""
 LAUNCH = """lifeline=$1; shift; trap '' TERM
 { read -r _ < "$lifeline"; kill -KILL 0; } </dev/null >/dev/null 2>&1 &
 trap - TERM; exec "$@"
@@ -62,12 +65,13 @@ trap - TERM; exec "$@"
 """A shell script that leaves a watchdog in the process group and becomes the program. The watchdog reads a pipe
 whose other end only this process holds: when this process is gone, however it ended, the whole group is killed."""
 LIFELINES: set[int] = set()
-"""These other ends of the pipes. A fork closes its copies, which would keep the processes alive."""
+"""The ends of these pipes that this process holds. A forked child closes its copies, which would keep the programs
+alive."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program: its command line, the folder to run it in, and the seconds of silence after which it is given up."""
+    """A program: its command line, its working folder, and the seconds of silence after which a process is given up."""
 
     words: tuple[str, ...]
     folder: str | None = None
@@ -78,13 +82,14 @@ class Program:
 
 
 class Child:
-    """A running process of a program that has said hello.
+    """A running process of a program.
 
-    If a method raises `AuditError`, the process has been ended.
+    The constructor starts the process and reads its greeting, the first line that the protocol requires. If a method
+    raises `AuditError`, the process has been ended.
     """
 
     answered = 0
-    """Lines that all processes together have answered, for the display of progress."""
+    """Number of lines that all processes together have answered, for the display of progress."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -193,9 +198,10 @@ class Child:
         raise AssertionError  # one of the lines was no JSON, so the loop has raised
 
     def lines(self, number: int, speaks: Callable[[bytes], bool]) -> list[bytes]:
-        """Read ``number`` lines and return them without newlines.
+        """Read ``number`` lines from the program and return them without newlines.
 
-        Fewer lines are read if one of them ``speaks`` about the answer (a block, an error), because a block may follow.
+        Reading stops early after a line for which ``speaks`` returns true. This line announces an error or a block of
+        numbers, and a block does not consist of lines.
         """
         found: list[bytes] = []
 
@@ -224,7 +230,10 @@ class Child:
         return found
 
     def fail(self, what: str) -> NoReturn:
-        """End the process and raise `AuditError` with what it did and the end of its standard error."""
+        """End the process and raise `AuditError`.
+
+        The message says what the process did, in the words ``what``, and quotes the end of its standard error.
+        """
         self.close()
         if not self._asked and (why := self._refused_by_serve()):
             raise AuditError(why)
@@ -240,19 +249,28 @@ class Child:
         raise OwnCodeError(f"The command {self.program} {what}.{said}")
 
     def _refused_by_serve(self) -> str:
-        """Return the sentence by which `epsaudit.serve` says that there is no such function, or ''."""
+        """Return the message of `epsaudit.serve` that it cannot find the function to serve, or ''.
+
+        It is '' if the program is not `epsaudit.serve`, or if its standard error does not consist of exactly one line.
+        """
         words, lines = self.program.words, self._words.decode("utf-8", "replace").splitlines()
         if serve.__file__ not in words[:-1] or len(lines) != 1:
             return ""
         return f"{words[words.index(serve.__file__) + 1]!r} cannot be served. {lines[0]}"
 
     def _hear(self, more: bytes) -> None:
-        """Keep the beginning of standard error since the last request, and the end of all of it."""
+        """Store bytes that the process wrote to standard error, for a later error message.
+
+        Two parts are kept: the beginning of what was written since the last request, and the end of everything.
+        """
         self._words += more[: FIRST_WORDS - len(self._words)]
         self._last_words = (self._last_words + more)[-4 * LAST_WORDS :]
 
     def close(self) -> None:
-        """Ask the process and its group to end, and kill them after `GRACE_SECONDS`, or at once after Ctrl-C."""
+        """End the process and its process group.
+
+        They are first asked to end, and killed after `GRACE_SECONDS`, or at once after Ctrl-C.
+        """
         if self._lifeline is None:
             return
         lifeline, self._lifeline = self._lifeline, None
@@ -283,15 +301,18 @@ class Child:
 
     @property
     def usable(self) -> bool:
-        """Whether the process is alive, and a new process would be the same: same folder, same unchanged files."""
+        """Whether the process is alive, its working folder is still the right one, and no recorded file has changed.
+
+        Otherwise a new process might behave differently, so that this one must not be used any more.
+        """
         here = self._process.poll() is None and self.folder == os.path.abspath(self.program.folder or "")
         return here and all(_state(path) == state for path, state in self.files.items())
 
     def _pump(self, done: Callable[[], bool], so_far: Callable[[], str]) -> None:
         """Write the request and read the answer until ``done`` returns true.
 
-        Raises `AuditError` if the process ends, if it is silent for the time limit, or if the audit is over; ``so_far``
-        returns how far the answer has come, for the message.
+        Raises `AuditError` if the process ends, if it is silent for longer than its time limit, or if the audit is
+        over. ``so_far`` returns the progress of the answer as text for the error message.
         """
         if done():
             return
@@ -337,11 +358,14 @@ class Child:
 
 
 SAID_TO_BE_SILENT: set[Program] = set()
-"""Programs about which the user was told already, because many processes of one program may start slowly."""
+"""Programs whose slow start was reported already. Many processes of one program may start slowly."""
 
 
 def report_silence(program: Program, hello: str) -> None:
-    """Tell the user on standard error, once for each program, that it has not said hello yet."""
+    """Tell the user on standard error that a program has not sent its greeting yet, once for each program.
+
+    ``hello`` is the greeting, the first line that the protocol requires.
+    """
     if program in SAID_TO_BE_SILENT:
         return
     SAID_TO_BE_SILENT.add(program)
@@ -359,12 +383,12 @@ def _state(path: str) -> tuple[int, ...] | None:
 
 
 def _speaks(line: bytes) -> bool:
-    """Say whether a line announces a block or an error and is not an output."""
+    """Return whether a line of an answer is not an output, but announces an error or a block of numbers."""
     return line.startswith((b'{"npy"', b'{"error"', b'{ "npy"', b'{ "error"'))
 
 
 def _loaded(line: bytes) -> Any:
-    """Return the JSON value of a line, None if it is not JSON."""
+    """Return the JSON value of a line, or None if the line is not JSON."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

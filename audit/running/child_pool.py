@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from epsaudit.running.child import LIFELINES, Child, Program
 
 IDLE_SECONDS = 30.0
-"""[chosen] A process that was idle for this time is closed when the next one is lent."""
+"""[chosen] Idle time of a process in seconds, after which it is closed when a process is borrowed next."""
 
 
 class ChildPool:
-    """The idle processes of programs, which are closed when this process exits.
+    """The idle processes of programs, kept so that not every request has to start a process.
 
-    A process whose files have changed since it started is not lent any more, because it is another program.
+    All processes are closed when this Python process exits. A process whose files have changed since it started is
+    closed and replaced, because a new process would run another program.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,11 @@ class ChildPool:
 
     @contextmanager
     def borrow(self, program: Program) -> Iterator[Child]:
-        """Lend an idle process, or start one; it is taken back unless the block raises an exception."""
+        """Yield an idle process of the program, or a new process if none is idle.
+
+        The process returns to the pool after the block. If the block raises an exception, the process is closed
+        instead.
+        """
         self.close(IDLE_SECONDS)
         child = None
         while child is None:
@@ -62,7 +67,11 @@ class ChildPool:
             child.close()
 
     def _forget(self) -> None:
-        """Forget all processes after a fork: they belong to the parent, and must not outlive it."""
+        """Empty the pool in a forked child of this Python process.
+
+        The programs' processes belong to the parent. The child closes its copies of the pipes that keep them alive, so
+        that they end with the parent.
+        """
         for lifeline in LIFELINES:
             with contextlib.suppress(OSError):
                 os.close(lifeline)

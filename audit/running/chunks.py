@@ -21,10 +21,11 @@ from epsaudit.running.randomness import draw_reproducibly
 from epsaudit.running.streams import STAGES, stream_of
 
 MAX_RUNS_IN_TWO_CALLS = 120_000
-"""[chosen] Certification runs after which both laws are called again; half of them are hardly more than `BLOCK`."""
+"""[chosen] Maximum number of certification runs that are made by one call on each dataset. About half of the runs are
+on one dataset, which is practically never more than `BLOCK`."""
 BLOCK = 1 << 16
-"""[time] Maximum number of outputs that a worker holds in memory at once. They fit into the cache of a core, and are
-enough that the cost of calls does not matter."""
+"""[time] Maximum number of outputs that a worker holds in memory at once. So many numbers fit into the cache of a core,
+and the cost of a call is small in comparison."""
 CHUNKS = 64
 """[measured] Number of chunks in certification, and twice the number in training, unless chunks would be too small or
 too large. A million runs of numpy code take 7.5 times as long as their random numbers alone with 128 chunks, 6.1 times
@@ -38,14 +39,14 @@ programs."""
 
 @dataclass(frozen=True)
 class Chunk:
-    """Runs that are drawn at once from one random stream.
+    """A group of runs that are drawn together from one random stream.
 
     Attributes
     ----------
     key : tuple of int
-        The key of the stream: the number of the stage, and places within the stage.
+        The key of the random stream: the number of the stage, then further numbers within the stage.
     size : int
-        The number of runs, on each dataset in training, and on both together in certification.
+        In training, the number of runs on each dataset. In certification, the number of runs on both together.
     """
 
     key: tuple[int, ...]
@@ -53,7 +54,10 @@ class Chunk:
 
 
 def certification_chunks(runs: int, least: int, done: Container[int] = ()) -> Iterator[Chunk]:
-    """Split certification runs into about 64 chunks of ``least`` to 1,048,576 runs, and yield those not ``done``.
+    """Split certification runs into about 64 chunks, and yield the chunks whose index is not in ``done``.
+
+    A chunk has between ``least`` and 1,048,576 runs; only the last one may have fewer. ``done`` holds the indices of
+    the chunks that a checkpoint already contains.
 
     >>> [chunk.size for chunk in certification_chunks(10_000, 4_096, done={0})]
     [4096, 1808]
@@ -65,12 +69,18 @@ def certification_chunks(runs: int, least: int, done: Container[int] = ()) -> It
 
 
 def can_interleave(laws: OutputLaws) -> bool:
-    """Say whether every run on both datasets is a call of its own, so that calls can follow the order of the coins."""
+    """Return whether both output laws make every run by a separate call.
+
+    The calls on the two datasets can then follow the order of the coin flips that choose the dataset of each run.
+    """
     return all(hasattr(law, "sample_interleaved") for law in laws)
 
 
 def need_random_order(laws: OutputLaws) -> bool:
-    """Say whether a law makes no promise that its outputs are independent, so that calls are made in random order."""
+    """Return whether the calls on the two datasets must be made in random order.
+
+    This is necessary if the output law on one of the datasets does not promise independent outputs.
+    """
     return any(getattr(law, "random_call_order", False) for law in laws)
 
 
@@ -79,9 +89,10 @@ def draw_by_coins(
 ) -> tuple[Outputs | None, Outputs | None]:
     """Draw an output on x for every coin that is 0 and on x' for every coin that is 1.
 
-    Returns the outputs on both datasets, None for a dataset without coins. If each run is a call of its own, runs are
-    made in the order of their coins, so that whatever lasts from one run to the next tells nothing about the coins.
-    Otherwise each law is called once, in random order unless both laws promise that outputs are independent.
+    Returns the outputs on both datasets, with None in place of the outputs on a dataset that no coin chose. If each run
+    is a separate call, the runs are made in the order of the coins. Anything that lasts from one run to the next then
+    reveals nothing about the coins. Otherwise each law is called once, in random order unless both laws promise that
+    their outputs are independent.
     """
     if can_interleave(sides):
         return _draw_in_turns(sides, coins, rng)
@@ -94,7 +105,7 @@ def draw_by_coins(
 def _draw_in_turns(
     sides: OutputLaws, coins: NDArray[np.int8], rng: np.random.Generator
 ) -> tuple[Outputs | None, Outputs | None]:
-    """Draw as `draw_by_coins` does, for laws of which every run is a call of its own."""
+    """Draw one output for each coin by a separate call, in the order of the coins; see `draw_by_coins`."""
     first, second = cast(Any, sides)
     turns = functools.partial(first.sample_interleaved, second, coins, rng)
     on_x, on_x_prime = draw_reproducibly(turns, rng, getattr(first, "global_rng", None))
@@ -102,7 +113,11 @@ def _draw_in_turns(
 
 
 def _in_order(sides: OutputLaws, sizes: Sequence[int], rng: np.random.Generator) -> list[tuple[int, int]]:
-    """Return the datasets (0 or 1) to draw on and their numbers of outputs, in the order of the calls."""
+    """Return the calls to make as pairs (dataset, number of outputs), in the order in which they are to be made.
+
+    The dataset is 0 for x and 1 for x'. ``sizes`` are the numbers of outputs on x and on x'; a dataset without outputs
+    is left out. The order is random if `need_random_order` says so, and x first otherwise.
+    """
     calls = [(side, size) for side, size in enumerate(sizes) if size]
     if need_random_order(sides) and rng.integers(2):
         calls.reverse()
@@ -112,7 +127,7 @@ def _in_order(sides: OutputLaws, sizes: Sequence[int], rng: np.random.Generator)
 def draw_chunk(sides: OutputLaws, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
     """Yield the outputs of a training or certification chunk in blocks, each with its dataset: 0 for x, 1 for x'.
 
-    In certification every run flips a fair coin for its dataset; in training each dataset gets ``chunk.size`` runs.
+    In certification every run flips a fair coin for its dataset. In training each dataset gets ``chunk.size`` runs.
     """
     rng, certifying = stream_of(seed, chunk.key), chunk.key[0] == STAGES["certification"]
     draw_blocks = _draw_interleaved if can_interleave(sides) else _draw_in_large_calls
@@ -122,7 +137,11 @@ def draw_chunk(sides: OutputLaws, chunk: Chunk, seed: int) -> Iterator[tuple[int
 def _draw_interleaved(
     sides: OutputLaws, chunk: Chunk, certifying: bool, rng: np.random.Generator
 ) -> Iterator[tuple[int, Outputs]]:
-    """Draw a chunk of runs that are calls of their own, in the order of their coins."""
+    """Yield the outputs of a chunk in which every run is a separate call, in blocks with their dataset.
+
+    Coins choose the dataset of every run. They are fair coins in certification, and a random permutation of equally
+    many zeros and ones in training.
+    """
     if certifying:
         coins = rng.integers(0, 2, chunk.size, dtype=np.int8)
     else:
@@ -138,11 +157,11 @@ def _draw_interleaved(
 def _draw_in_large_calls(
     sides: OutputLaws, chunk: Chunk, certifying: bool, rng: np.random.Generator
 ) -> Iterator[tuple[int, Outputs]]:
-    """Draw a chunk in calls for many runs on one dataset.
+    """Yield the outputs of a chunk in blocks with their dataset, where one call makes many runs on one dataset.
 
-    Laws that promise independent outputs are drawn on x first and then on x'. Functions and programs are called for
-    both datasets in random order. They are called twice in the first chunk of training, because two calls show what
-    outputs of one call have in common.
+    Laws that promise independent outputs are drawn on x first and then on x'. Functions and programs make no such
+    promise and are called on the two datasets in random order. In the first chunk of training they are called twice on
+    each dataset, because the comparison of two calls shows whether the outputs of one call depend on one another.
     """
     random_order, most = need_random_order(sides), chunk.size
     if random_order and certifying:

@@ -60,58 +60,63 @@ from epsaudit.running.streams import stream
 from epsaudit.witnesses.events import Witness
 
 COPIES, MIN_TEST_RUNS = 48, 64
-"""[formula] Number of copies that are asked if a function has randomness of its own. A cached answer of randomised
-response at epsilon 1 escapes 48 copies with probability 2e-7. All questions together ask for at most a tenth of an
-audit's runs, or for 64 runs if that is more."""
+"""[formula] Number of copies that are run if a function has randomness of its own, and the number of test runs that is
+always allowed. If randomised response at epsilon 1 caches its answer, 48 copies fail to show this with probability
+2e-7. All copies together make at most a tenth of the runs of an audit, or 64 runs if that is more."""
 MAX_RUNS_PER_COPY = 64
-"""[measured] Maximum number of runs of a copy on each dataset. Of sets of copies that each keep an answer
-probability of 0.4 or 0.6, tests at the level 1e-10 detect 70 of 100 with 32 runs, and 99 with 128 runs."""
+"""[measured] Maximum number of runs of a copy on each dataset. Functions were tested whose copies each keep an answer
+probability of either 0.4 or 0.6. At the level 1e-10, the test detects 70 of 100 of them with 32 runs of each copy, and
+99 with 128 runs."""
 PROCESSES, MAX_RUNS_PER_PROCESS = 16, 32
 """[formula] Number of processes of a program that are started before its claim is refuted, and maximum number of runs
-of each. The probability that all of them keep the answers that the audited process keeps is 4e-5 for randomised
-response at epsilon 1."""
+of each. If randomised response at epsilon 1 keeps its answers, all these processes keep the same answers as the audited
+process with probability 4e-5."""
 MIN_SECONDS = 0.004
-"""[chosen] Seconds that eight runs of a copy must take, each of four times, to say how long an audit takes: a million
-of these runs take eight minutes."""
+"""[chosen] Minimum duration of eight runs of a copy for which the duration of an audit is predicted. Faster functions
+need no prediction: at this speed, a million runs take eight minutes."""
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
-UNCOPIED = "the function cannot be copied: a draw that it keeps would be taken for a release; fresh= makes it anew"
-SHARED = "all runs shared {}; if it keeps answers or noise, audit what makes it, as fresh="
+UNCOPIED = (
+    "the function cannot be copied, so it is not tested whether it keeps noise from run to run; to audit a new object "
+    "in every run, give what makes it as fresh="
+)
+SHARED = "all runs shared {}; if it keeps answers or noise from run to run, give what makes it as fresh="
 
 
 class CopyTest:
-    """What a few runs of copies show of the randomness and the memory of a mechanism.
+    """A test of whether a mechanism keeps anything from one run to the next, such as an answer or noise.
 
-    Two copies of a function that were never called get the same seeds, in two orders, and then both get them again. If
-    all answers are alike, the function draws from its rng, or from the global generators, and keeps nothing. It keeps a
-    draw if both copies draw more or fewer random numbers the first time, or if each answers by what it was asked first;
-    then `AuditError` is raised. Otherwise the function has randomness of its own, and `compare` asks many copies.
+    Two new copies of the function are run with the same seeds in different order, and then once more. If all outputs
+    agree, the function draws from its rng or from the global generators only, and keeps nothing. `AuditError` is raised
+    if both copies draw more or fewer random numbers in their first runs than later, or if the outputs of each copy
+    depend on the seed that it got first. In all other cases the function has randomness of its own; then `compare` runs
+    many copies.
 
     Parameters
     ----------
     mechanism : Mechanism
-        The mechanism; only functions and programs are tested.
+        The mechanism. Only functions and programs are tested.
     pair : DatasetPair
-        The pair of datasets that copies are asked on.
+        The pair of datasets on which copies are run.
     trials : int
-        The runs of the audit, a tenth of which the test may use.
+        The number of runs of the audit. The test may make a tenth of this number.
 
     Attributes
     ----------
     mechanism : Mechanism
-        The mechanism with what was found out about its randomness.
+        The mechanism, together with what the test found out about its randomness.
     runs : int
-        Runs that the test takes, those of `compare` included.
+        Number of runs of the test, including the planned runs of `compare`.
     calls : int
-        Runs that may be made to see whether outputs of one call depend on one another, if an audit was too short.
+        Number of further runs that may test, after a short audit, whether outputs of one call depend on one another.
     copies : int
-        Copies, or processes, that `compare` asks; 0 if none are needed.
+        Number of copies, or of processes, that `compare` runs; 0 if no comparison is needed.
     notes : dict
-        What `test` noted for a pair of output laws, by the id of the laws.
+        The notes of `test` for each pair of output laws, by the id of the laws.
     seconds_per_run : float, optional
         The seconds that a run of a function took; None if the function returns many outputs in a call, or if the runs
         were too quick to be timed.
     elsewhere : Future of bool, optional
-        Whether a process in which text has other hashes answers alike; None if hashes cannot matter.
+        Whether a process with another hash seed for strings gives the same outputs; None if hashes cannot matter.
     """
 
     def __init__(self, mechanism: Mechanism, pair: DatasetPair, trials: int) -> None:
@@ -134,7 +139,11 @@ class CopyTest:
             self._ask_first_copies(mechanism, pair)
 
     def _ask_first_copies(self, mechanism: FunctionMechanism, pair: DatasetPair) -> None:
-        """Ask two copies, and store what their answers show; `AuditError` if they keep a draw."""
+        """Run two copies of the function with fixed seeds, and store what their answers show about its randomness.
+
+        Raises `AuditError` if the copies keep a draw from one run to the next. Other failures are ignored here, because
+        the audit itself reports them with a better message.
+        """
         given = [mechanism.function, pair.x, pair.x_prime]
         written_parts = by_value(given, mechanism.function)
         self._written = written_parts and written_parts[:1]
@@ -155,8 +164,9 @@ class CopyTest:
             return
         if kept:
             raise AuditError(
-                f"{mechanism.name} keeps a draw from run to run (an answer, noise drawn once or beforehand), or needs "
-                f"a run to warm up: for the same seed a copy that was never called draws or answers otherwise. {FRESH}"
+                f"{mechanism.name} keeps a draw from run to run (an answer, or noise that was drawn once or "
+                "beforehand), or its first run differs from later ones: with the same seed, a copy that was never "
+                f"called before draws or answers otherwise. {FRESH}"
             )
         alike = first.answers == again.answers == backwards.answers == after.answers
         globally = first.globally and first.drew and alike and not mechanism.takes.what
@@ -179,7 +189,13 @@ class CopyTest:
     def _keeps_a_draw(
         self, mechanism: FunctionMechanism, copies: tuple[Any, Any], asked: tuple[CopyAnswers, ...], are_copies: bool
     ) -> bool:
-        """Say whether the answers of two copies show that the function keeps a draw, by asking again if necessary."""
+        """Return whether the answers of two copies show that the function keeps a random draw from run to run.
+
+        ``asked`` holds two answers of the first copy, then two of the second, which got the seeds in reversed order the
+        first time. If the answers of each copy follow from the seed that it got first, both are asked once more, to
+        rule out chance. ``are_copies`` is false if the function cannot be copied, so that both "copies" are the
+        function itself.
+        """
         (one, other), (first, again, backwards, after) = copies, asked
         kept = first.states != again.states == after.states and not (are_copies and again.states == backwards.states)
         # each copy answers by what it was asked first; the same again rules out chance
@@ -190,10 +206,11 @@ class CopyTest:
         return kept
 
     def test(self, laws: OutputLaws, outputs: tuple[Outputs, Outputs]) -> None:
-        """Test training outputs of a pair, and note what is remarkable.
+        """Test the training outputs of a pair, and store notes for the result.
 
-        Raises `AuditError` if every run returned None, if numbers come from a pool that was drawn beforehand, or if all
-        outputs are equal and copies answer otherwise.
+        Notes are stored if the outputs are constant, and if the function cannot be copied. Raises `AuditError` if every
+        run returned None, if numbers seem to come from a pool of noise that was drawn beforehand, or if all runs on a
+        dataset gave one output but copies of the function give other outputs.
         """
         constant = [_are_all_equal(side) for side in outputs]
         if all(constant) and all(side[0] is None for side in outputs):
@@ -209,7 +226,11 @@ class CopyTest:
                 self._refuse_a_remembered_answer(laws, outputs[place], place, name)
 
     def _refuse_a_remembered_answer(self, laws: OutputLaws, outputs: Outputs, place: int, name: str) -> None:
-        """Raise `AuditError` if copies do not give the one output that all runs on a dataset gave."""
+        """Raise `AuditError` if all runs on a dataset gave one output, but copies of the function give other outputs.
+
+        The function then draws its noise once and remembers the answer. ``place`` and ``name`` are the index and the
+        name of the dataset. The error is also raised if the function cannot be copied.
+        """
         if self._written is None:
             raise AuditError(
                 f"Every run on {name} gave the same output, and the function cannot be copied to see whether it "
@@ -223,7 +244,7 @@ class CopyTest:
             with self._fresh_laws(laws, pickled) as fresh:
                 output = draw(fresh[place], 1, stream(0, "look", 3, number))
             (one,) = values_of(output)
-            # a copy that raises may only miss a file or a connection
+            # an exception in a copy does not count: the copy may lack a file or a connection
             differ += format_value(one) != expected and not isinstance(one, Raised)
         if log_tail(differ, differ, copies, copies + runs) < math.log(LEVEL / 4):
             raise AuditError(
@@ -242,10 +263,11 @@ class CopyTest:
         fewest: int = 1,
         level: float = LEVEL,
     ) -> int:
-        """Compare how often copies and the function itself see the events of a witness; return the number of runs.
+        """Test whether copies of a mechanism fall into the events of a witness as often as the mechanism itself.
 
-        Only functions with randomness of their own are compared, and programs whose claim was refuted, with processes
-        that are started anew.
+        If a mechanism keeps a draw, each copy keeps another one, so that copies differ. Two kinds of mechanisms are
+        compared: functions that have randomness of their own, and programs whose claim was refuted, with newly started
+        processes as copies. Returns the number of runs that were made.
 
         Parameters
         ----------
@@ -254,17 +276,18 @@ class CopyTest:
         witness : Witness
             The certified witness.
         counts : Counts, optional
-            Its counts in the certification runs; for None as many runs as copies make are made anew.
+            The counts of the witness in the certification runs. If None, the mechanism is run as often as all copies.
         seed : int
             The seed of the audit.
         refuted : bool
             Whether the claim was refuted.
         until : float
-            The moment of `time.perf_counter` at which the comparison should end.
+            The time of `time.perf_counter` at which the comparison should end.
         fewest : int
-            Copies make at least twice this number of runs on each dataset, even if there is no time left.
+            Every copy makes at least twice this number of runs on each dataset, even if there is no time left.
         level : float
-            Significance level of all tests. It has to be larger if few runs are made, because these show little.
+            Significance level of all tests together. It must be larger if few runs are made, because few runs have
+            little power.
 
         Raises `AuditError` if copies see an event more or less often than others, or than the function itself.
         """
@@ -296,14 +319,18 @@ class CopyTest:
                 if found is not None:
                     who = "Processes of the program that were started anew" if program else "Copies of the function"
                     raise AuditError(
-                        f"{who} answer otherwise on {name}, each its own way or all other than the one in its runs: "
-                        f"{found.what}. It keeps a draw from run to run, or needs a run to warm up; its runs say "
-                        f"nothing of a release. {FRESH}"
+                        f"{who} give other outputs on {name} than one another, or than the audited one: {found.what}. "
+                        "So noise is kept from run to run, or the first runs differ from later ones, and the runs do "
+                        f"not show what a single release reveals. {FRESH}"
                     )
         return made * (2 if counts is None else 1)
 
     def notes_on_a_refutation(self) -> tuple[str, ...]:
-        """Return a note if all runs of a refuted function shared an object that may have kept something, unseen."""
+        """Return a note if all runs of a refuted function shared an object that may keep answers or noise.
+
+        An example is the object of a bound method. It may have kept something without being noticed by the tests.
+        Without such an object, the result is empty.
+        """
         if not isinstance(self.mechanism, FunctionMechanism) or self.mechanism.fresh:
             return ()
         holder: Any = self.mechanism.function
@@ -318,7 +345,7 @@ class CopyTest:
         return ()
 
     def _outputs_of_copies(self, laws: OutputLaws, runs: int, seed: int) -> Iterator[list[Outputs]]:
-        """Yield the outputs of each copy on both datasets; processes of a program run side by side."""
+        """Yield for each copy its outputs on both datasets. Processes of a program run in parallel."""
         pickled = self._pickle(laws)
 
         def outputs_of(number: int) -> list[Outputs]:
@@ -340,7 +367,7 @@ class CopyTest:
                 over.set()
 
     def _pickle(self, laws: Any) -> list[bytes]:
-        """Return the pickled function and datasets, from which all copies are made; nothing for a program."""
+        """Return the pickled function and datasets from which all copies are made, or an empty list for a program."""
         mechanism: Any = self.mechanism
         if isinstance(mechanism, CommandMechanism):
             return []
@@ -349,9 +376,9 @@ class CopyTest:
 
     @contextlib.contextmanager
     def _fresh_laws(self, laws: Any, pickled: list[bytes]) -> Iterator[Sequence[Any]]:
-        """Yield the laws of both datasets for a copy that was never called, or for a process that was just started.
+        """Yield the output laws on both datasets for a new copy of the function, or for a new process of the program.
 
-        ``pickled`` is what `_pickle` returns for these laws.
+        ``pickled`` is the result of `_pickle` for these laws.
         """
         mechanism: Any = self.mechanism
         if isinstance(mechanism, CommandMechanism):
@@ -363,7 +390,7 @@ class CopyTest:
 
 
 def _are_all_equal(outputs: Outputs) -> bool:
-    """Say whether all outputs are equal; 0.0 and -0.0 differ here, because the sign may be random."""
+    """Return whether all outputs are equal. Here 0.0 and -0.0 are different, because the sign may be random."""
     parts = (values_of(outputs[start : start + MIN_TEST_RUNS]) for start in range(0, len(outputs), MIN_TEST_RUNS))
     texts = map(format_value, itertools.chain.from_iterable(parts))
     first = next(texts, None)
@@ -371,10 +398,11 @@ def _are_all_equal(outputs: Outputs) -> bool:
 
 
 def _refuse_a_pool(outputs: Outputs, others: Outputs, name: str) -> None:
-    """Raise `AuditError` if long numbers repeat, as from a pool of noise that was drawn beforehand.
+    """Raise `AuditError` if numbers repeat in all their digits, which suggests that noise was drawn beforehand.
 
-    A law on the line repeats no number in all its digits. Exceptions are the law of a grid, whose numbers lie at even
-    distances (whole steps except for rounding), and a law of few candidates, which are also seen on the other dataset.
+    A continuous distribution practically never gives the same number twice. Repeated numbers are accepted in two cases:
+    if the numbers lie on a grid of equal steps, and if many of them also occur among ``others``, the outputs on the
+    other dataset, as for a distribution with few possible values.
     """
     if outputs.dtype.kind != "f" or outputs.ndim != 1:
         return
@@ -390,9 +418,10 @@ def _refuse_a_pool(outputs: Outputs, others: Outputs, name: str) -> None:
 
 
 def affordable(until: float, run: Callable[[], Any], runs: int, each: int, least: int, most: int) -> int:
-    """Return how many times ``each`` runs can be made until a moment of `time.perf_counter`, from least to most.
+    """Return how many batches of ``each`` runs can be made before the time ``until`` of `time.perf_counter`.
 
-    ``run`` makes ``runs`` runs, which shows how long they take; it is not called if ``until`` is infinite.
+    The result lies between ``least`` and ``most``. To measure the speed, ``run`` is called, which makes ``runs`` runs.
+    If ``until`` is infinite, ``run`` is not called and the result is ``most``.
     """
     if math.isinf(until):
         return most
@@ -403,10 +432,11 @@ def affordable(until: float, run: Callable[[], Any], runs: int, each: int, least
 
 
 def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, laws: OutputLaws) -> None:
-    """Raise `AuditError` if a mechanism of a user's class draws from anything but the rng of ``sample``.
+    """Raise `AuditError` if a mechanism gives different outputs for generators in the same state.
 
-    Both laws are drawn from twice with the same rng, from the prepared law and from one that is prepared anew. A
-    mechanism with ``reproducible = False`` promises nothing and is not tested.
+    Its noise then has another source than the rng that is passed to ``sample``, and may have been drawn only once. Both
+    output laws of the pair and newly prepared ones draw with the same seeds. A mechanism with ``reproducible = False``
+    is not tested.
     """
     if not getattr(mechanism, "reproducible", True):
         return
@@ -422,5 +452,5 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, laws: Output
 
 
 def _events(outputs: Outputs, witness: Witness) -> NDArray[np.bool_]:
-    """Return which outputs lie in each event of a witness, shape (events, outputs)."""
+    """Return whether each output lies in each event of a witness, as a boolean array of shape (events, outputs)."""
     return np.array([event for event in witness.guesses(outputs) if event is not None], bool)

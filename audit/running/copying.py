@@ -21,13 +21,13 @@ import numpy as np
 from epsaudit.errors import is_own
 
 NOT_COPIED = ("__main__", "__mp_main__", "epsaudit", "builtins", "functools")
-"""Modules that are not copied: scripts always are, without being named here, and the others keep nothing."""
+"""Modules that are not listed for copying: cloudpickle always copies the main script, and the others keep no state."""
 MAX_FUNCTION_BYTES = 1 << 26
-"""[chosen] Size of a function that is still copied; 48 copies of this size take seconds."""
+"""[chosen] Maximum size of the pickle of a function that is copied. To make 48 copies of this size takes seconds."""
 
 
 class _Writer(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """A pickler that writes caches of the user's functions empty, and generators as new ones."""
+    """A pickler that writes caches of the user's functions as empty caches, and generators as new generators."""
 
     def reducer_override(self, obj: Any) -> Any:
         if obj is getattr(random.random, "__self__", None):  # Python's global generator stays the global one
@@ -49,9 +49,11 @@ def _cache_anew(function: Callable[..., Any], parameters: dict[str, Any]) -> Any
 
 
 class _CopyUnpickler(pickle.Unpickler):
-    """An unpickler that makes its own classes; ``classes`` holds the classes that several pickles of one copy share.
+    """An unpickler that creates the user's classes anew, so that a copy shares no class with this process.
 
-    cloudpickle numbers the classes that it writes, and returns the class of this process when it reads its number.
+    cloudpickle numbers the classes that it writes. When it reads a number that it knows, it returns the existing class
+    of this process, which may hold state. ``classes`` maps the numbers to the classes of one copy; the pickles of a
+    copy share this mapping.
     """
 
     def __init__(self, data: bytes, classes: dict[str, type]) -> None:
@@ -74,7 +76,7 @@ class _CopyUnpickler(pickle.Unpickler):
 
 @contextmanager
 def _pickled_by_value(names: Iterable[str]) -> Iterator[None]:
-    """Let cloudpickle write these modules by value inside the block."""
+    """Let cloudpickle write the code of these modules, instead of references to them, inside the block."""
     known = cloudpickle.list_registry_pickle_by_value()
     modules = [sys.modules[name] for name in names if name in sys.modules and name not in known]
     for module in modules:
@@ -87,10 +89,11 @@ def _pickled_by_value(names: Iterable[str]) -> Iterator[None]:
 
 
 def by_value(values: Sequence[Any], function: Any) -> list[bytes] | None:
-    """Pickle each value together with the code of all modules that users wrote.
+    """Pickle each value together with the code of all modules that users wrote, and return the pickles.
 
-    If a value cannot be pickled so, only the module of ``function`` is written with it. Returns None if one of the
-    values cannot be pickled in either way, or is too large.
+    If a value cannot be pickled together with all these modules, only the code of the module of ``function`` is pickled
+    with it. Returns None if a value cannot be pickled in either way, or if its pickle is larger than
+    `MAX_FUNCTION_BYTES`.
     """
     module_name = getattr(function, "__module__", None)
     named = {str(module_name)} if module_name not in (None, *NOT_COPIED) else set[str]()
@@ -117,6 +120,9 @@ def by_value(values: Sequence[Any], function: Any) -> list[bytes] | None:
 
 
 def apart(parts: Iterable[bytes]) -> list[Any]:
-    """Read what `by_value` wrote, as one copy with classes of its own that its parts share."""
+    """Unpickle the results of `by_value` and return the values as the parts of one copy.
+
+    The parts of a copy share their classes with one another, but not with this process or with other copies.
+    """
     classes: dict[str, type] = {}
     return [_CopyUnpickler(part, classes).load() for part in parts]

@@ -27,7 +27,7 @@ from epsaudit.outputs.normal_form import NAN, Items
 LEVEL = 1e-9
 """[chosen] Probability that independent runs are refused, over all tests of an audit."""
 LAGS = (1, 2, 3, 4, 8, 16, 64)
-"""[chosen] Distances between the runs of a pair."""
+"""[chosen] Distances between two runs that are compared, in numbers of runs."""
 MAX_PAIRS_OF_RUNS = 2048
 """[measured] Maximum number of pairs of runs in each half of a test. With this number, a test detects that 1 run in 50
 repeats another run."""
@@ -35,24 +35,28 @@ MAX_TESTED_NUMBERS, MAX_TESTED_OBJECTS = 1 << 17, 1 << 13
 """[time] Maximum number of outputs that are tested if they are numbers, and if they are Python objects, which take a
 microsecond each. Two halves of this number of numbers show a drift of 2 %."""
 MIN_REPEATS = 20
-"""[measured] The number of long numbers, each seen twice, that show a pool of noise. 1,250 runs that draw from a pool
-of 2,000 numbers show 390, from a pool of 39,000 they show 20, and independent runs show none."""
+"""[measured] Minimum number of repeated numbers that show a pool of noise. Only numbers of more than 24 significant
+bits count. In 1,250 runs that draw from a pool of 2,000 numbers, 390 numbers repeat; from a pool of 39,000, 20 repeat;
+in independent runs, none repeats."""
 SHUFFLE_SEED = 20_210_704
 """[chosen] Seed of the fixed permutations that choose pairs; any number would do."""
-FRESH = "A release is of a fresh object: give the class or function that makes it as fresh=, one for every run."
+FRESH = "To audit a fresh object in every run, give the class or function that makes it as fresh=."
 
 
 class Dependence(NamedTuple):
-    """An observation that independent runs would hardly show."""
+    """An observation that would be improbable if the runs were independent."""
 
     log_p: float
-    """The logarithm of its probability."""
+    """The logarithm of the probability of the observation if runs are independent."""
     what: str
     """The observation, as the end of a sentence."""
 
 
 def refuse(found: Dependence, side: str) -> NoReturn:
-    """Raise `AuditError` because runs on ``side``, 'x' or "x'", depend on one another."""
+    """Raise `AuditError` with an observation which shows that runs on a dataset depend on one another.
+
+    ``side`` is the name of the dataset for the message: 'x' or "x'".
+    """
     chance = f" Independent runs show this with probability below 1e{found.log_p / np.log(10.0):.0f}."
     raise AuditError(
         f"The runs on {side} depend on one another, and then no bound holds: {found.what}."
@@ -72,8 +76,8 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     outputs : array of shape (n, ...)
         The outputs in the order of their runs.
     partitions : sequence of sequences of int
-        Ways to divide the outputs into consecutive blocks, for example calls or chunks, by the sizes of the blocks. The
-        next block may repeat a block, output by output.
+        Each partition divides the outputs into consecutive blocks, for example calls or chunks, and lists the sizes of
+        the blocks. It is tested whether a block repeats the block before it, output by output.
     level : float
         Significance level of all tests together.
 
@@ -88,7 +92,7 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
         return None
     above, far = _sides_of_the_median(values)
     found = [*_drift(above, far), *_early_or_late(values)]
-    n_tests = 6  # two relations, and outputs that come early or late, each two-sided
+    n_tests = 6  # two marks in both halves, and outputs that come early or late: three tests, each two-sided
     rng = np.random.default_rng((SHUFFLE_SEED, size))
     pairs = [*_pairs_at_lags(above, rng)]
     for partition in partitions:
@@ -118,7 +122,11 @@ def _numbers_for(outputs: Outputs) -> Floats:
 
 
 def _sides_of_the_median(values: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which numbers lie above the median, and which lie far from it; each is true for about half of them."""
+    """Return two boolean arrays: whether each number lies above the median, and whether it lies far from the median.
+
+    A number lies far from the median if its distance is larger than the median distance. Each array is true for about
+    half of the numbers.
+    """
     middle = np.sort(values)[len(values) // 2]
     above = values >= middle
     if abs(np.mean(values > middle) - 0.5) < abs(np.mean(above) - 0.5):
@@ -130,7 +138,10 @@ def _sides_of_the_median(values: Floats) -> tuple[NDArray[np.bool_], NDArray[np.
 
 
 def _drift(above: NDArray[np.bool_], far: NDArray[np.bool_]) -> Iterator[Dependence]:
-    """Compare the first half of the runs with the second half."""
+    """Yield comparisons of the first half of the runs with the second half.
+
+    The halves are compared by how many outputs lie above the median, and by how many lie far from it.
+    """
     size, half = len(above), len(above) // 2
     for holds, where in ((above, "above the median"), (far, "far from the median")):
         first, second = int(np.sum(holds[:half])), int(np.sum(holds[half:]))
@@ -139,7 +150,11 @@ def _drift(above: NDArray[np.bool_], far: NDArray[np.bool_]) -> Iterator[Depende
 
 
 def _early_or_late(values: Floats) -> Iterator[Dependence]:
-    """Test whether all outputs except the commonest one came early (a budget ended) or late (a run warmed up)."""
+    """Test whether all outputs that differ from the commonest output came early, or came late.
+
+    They come early if a mechanism has a budget and returns a constant when it is used up. They come late if a mechanism
+    has to warm up. Yields one observation for each case, and nothing if all outputs are equal.
+    """
     size, ordered = len(values), np.sort(values)
     firsts = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
     places = np.flatnonzero(values != ordered[firsts[np.argmax(np.diff(firsts, append=size))]])
@@ -150,13 +165,14 @@ def _early_or_late(values: Floats) -> Iterator[Dependence]:
 
 
 PairsOfRuns = tuple[str, NDArray[np.int64], NDArray[np.int64]]
-"""Pairs of runs: what the second run of a pair is, and the places of the first and the second runs."""
+"""Pairs of runs: a description of the second run of each pair, the indices of the first runs and of the second runs."""
 
 
 def _pairs_at_lags(above: NDArray[np.bool_], rng: np.random.Generator) -> Iterator[PairsOfRuns]:
-    """Yield pairs of runs at fixed lags, and at the lag that the first half of the runs suggests for the second half.
+    """Yield pairs of runs at the fixed distances `LAGS`, and at one more distance that the outputs suggest.
 
-    Each run is in at most one pair of a lag.
+    The suggested distance has the largest autocorrelation in the first half of the runs. Its pairs are taken from the
+    second half, so that the test stays valid. No run is in two pairs of the same distance.
     """
     size, half = len(above), len(above) // 2
     signs = (above[:half] - np.mean(above[:half])).astype(np.float32)  # single precision suffices for a suggestion
@@ -170,7 +186,11 @@ def _pairs_at_lags(above: NDArray[np.bool_], rng: np.random.Generator) -> Iterat
 
 
 def _pairs_of_blocks(partition: Sequence[int], size: int, rng: np.random.Generator) -> PairsOfRuns:
-    """Return pairs of runs in the same place of consecutive blocks, of these sizes."""
+    """Return pairs of runs at the same position of two consecutive blocks, for example of two calls.
+
+    ``partition`` holds the sizes of the blocks, and ``size`` is the number of runs. A call that repeats the outputs of
+    the call before it is found by these pairs.
+    """
     blocks, following = np.reshape(partition[: len(partition) // 2 * 2], (-1, 2)).astype(int).T
     starts = np.cumsum(blocks + following) - blocks - following
     pairs = np.minimum(np.minimum(blocks, following), size - starts - blocks).clip(0)
@@ -183,9 +203,11 @@ def _pairs_of_blocks(partition: Sequence[int], size: int, rng: np.random.Generat
 def _repetition(
     words: str, values: Floats, above: NDArray[np.bool_], one: NDArray[np.int64], other: NDArray[np.int64]
 ) -> Iterator[Dependence]:
-    """Compare half of the pairs with the other half, in which the runs are paired at random.
+    """Yield comparisons of true pairs of runs with random pairs.
 
-    The pairs are compared by how often both outputs are equal, and how often they lie on one side of the median.
+    The first half of the given pairs is used as it is. In the second half, the runs are paired anew at random. For both
+    halves it is counted how often the two outputs of a pair are equal, and how often they lie on the same side of the
+    median. Dependent runs agree more or less often than random pairs. ``words`` describes the second run of a pair.
     """
     half = len(one) // 2
     a, b, c, d = one[:half], other[:half], one[half : 2 * half], other[half : 2 * half]
@@ -197,7 +219,10 @@ def _repetition(
 
 
 def _spread(pairs: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Choose at most ``2 * MAX_PAIRS`` of this number of pairs, spread over all of them, in random order."""
+    """Return at most ``2 * MAX_PAIRS_OF_RUNS`` distinct indices below ``pairs``, in random order.
+
+    The indices are spread evenly over all pairs.
+    """
     number = min(pairs, 2 * MAX_PAIRS_OF_RUNS)
     step = pairs // max(number, 1)
     return rng.permutation(np.arange(number) * step + (rng.integers(step, size=number) if number else 0))
@@ -247,21 +272,21 @@ def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) 
 def unevenness_of_copies(
     runs: int, first: NDArray[Any], later: NDArray[Any], level: float, own: tuple[int, int] | None = None
 ) -> Dependence | None:
-    """Test whether all copies of a function see an event equally often, and as often as the function itself.
+    """Test whether all copies of a function fall into an event equally often, and as often as the function itself.
 
-    The first runs of the copies divide them into those that see the event more often and the others; their later runs
-    are compared.
+    The first runs of the copies divide them into two groups: copies with many outputs in the event, and copies with
+    few. The later runs of the two groups are compared, so that the division does not favour the test.
 
     Parameters
     ----------
     runs : int
         The later runs of each copy.
     first, later : array of shape (copies,)
-        How often each copy saw the event in its first and in its later runs.
+        Number of outputs of each copy in the event, among its first runs and among its later runs.
     level : float
         Significance level of both tests together.
     own : (int, int), optional
-        How often the function itself saw the event, and its number of runs.
+        Number of outputs of the function itself in the event, and number of its runs.
     """
     order = np.argsort(first, kind="stable")
     below, rest = np.cumsum(first[order])[:-1], np.arange(1, len(first))
@@ -289,8 +314,8 @@ def unevenness_of_copies(
 def log_tail(hits: int, total: int, drawn: int, size: int) -> float:
     """Return the logarithm of the smaller tail probability of a hypergeometric count.
 
-    Of ``size`` things ``total`` are marked, and ``hits`` of the marked ones are among ``drawn`` things that are drawn
-    at random. The result is 0 if the hits are within a standard deviation of their mean.
+    In a population of ``size`` items, ``total`` items are marked. Of ``drawn`` items that are drawn at random without
+    replacement, ``hits`` are marked. The result is 0 if ``hits`` is within one standard deviation of its mean.
 
     >>> round(log_tail(10, 10, 10, 20), 3)
     -12.127
@@ -327,7 +352,10 @@ def _keys(keys: tuple[Hashable, ...]) -> bytes:
 
 
 def checksums(outputs: Outputs) -> NDArray[np.float64]:
-    """Return the checksum of every output as a float; equal texts are read once, and rows of numbers as bytes."""
+    """Return the checksum of every output as a float.
+
+    To save time, equal strings are processed only once, and rows of floats are processed as bytes.
+    """
     if outputs.dtype.kind == "U":
         texts, place = np.unique(outputs, return_inverse=True)
         return np.fromiter(map(_output_checksum, texts.tolist()), float, len(texts))[place]

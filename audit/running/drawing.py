@@ -19,9 +19,10 @@ def advance_generator(rng: np.random.Generator) -> None:
 
 
 def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
-    """Draw ``size`` outputs from a law and return them in normal form, an array of shape (size, *output_shape).
+    """Draw ``size`` outputs from an output law and return them as an array of shape (size, *output_shape).
 
-    Raises `AuditError` if the mechanism raises an exception, or if it returns another number of outputs.
+    The outputs are converted to the normal form that all witnesses read. Raises `AuditError` if the mechanism raises an
+    exception, or if it returns another number of outputs.
     """
     if getattr(distribution, "random_call_order", False):
         advance_generator(rng)

@@ -28,10 +28,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def refuse_unwritable(*files: Path | None) -> None:
-    """Raise `AuditError` if `write_whole` could not write one of these files; it is called before any work.
+    """Raise `AuditError` if `write_whole` could not write one of these files. Call it before any expensive work.
 
-    None stands for no file. The temporary file and missing folders are made and removed again, because permissions do
-    not show a full disk, a file system such as /proc, or the rights of the superuser.
+    None stands for no file. The test creates the temporary file and missing folders and removes them again. Permissions
+    alone would not reveal a full disk, a file system such as /proc, or the rights of the superuser.
     """
     for path in files:
         if path is None:

@@ -23,22 +23,22 @@ from epsaudit.running.randomness import DatasetChangedError, GlobalRngUse
 
 @dataclass(frozen=True)
 class FunctionDistribution:
-    """The law of a function's output on one dataset.
+    """The distribution (law) of a function's output on one dataset.
 
     Attributes
     ----------
     function : callable
-        The function, or what makes it if ``fresh`` is true.
+        The function or, if ``fresh`` is true, a factory that makes the function.
     dataset : Dataset
         The dataset, which is copied for runs that may change it.
     takes : RandomnessArgument
         How the function gets its randomness.
     fresh : bool
-        Whether ``function`` makes the object that is called.
+        Whether ``function`` is a factory, which makes a new object for every run or block of runs.
     global_rng : GlobalRngUse
-        What is known about its use of the global generators.
+        Whether the function uses the global generators.
     ignored : IgnoredParts
-        What was seen of parts of outputs that no witness reads.
+        Counts of parts of outputs that no witness reads.
     """
 
     function: Callable[..., Any]
@@ -52,7 +52,7 @@ class FunctionDistribution:
 
 
 class OneByOne(FunctionDistribution):
-    """The law of a function that is called once for each run."""
+    """The output distribution of a function that returns one output in each call."""
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Call the function ``size`` times and return its outputs, an array of length ``size``."""
@@ -61,10 +61,12 @@ class OneByOne(FunctionDistribution):
     def sample_interleaved(
         self, other: OneByOne, side: NDArray[np.int8], rng: np.random.Generator
     ) -> tuple[list[Any], list[Any]]:
-        """Call the function once for each coin, on this dataset for 0 and on the other one for 1.
+        """Call the function once for each coin: on this dataset for 0, and on the dataset of ``other`` for 1.
 
-        Returns the outputs on both datasets. Runs share a dataset until one of them changes it, which is checked after
-        1, 2, 4, ... runs; then the block is drawn again with a copy for every run.
+        Returns the outputs on both datasets as two lists. Runs share one copy of a dataset until a run changes it,
+        which is checked after 1, 2, 4, ... runs. When a run has changed it, `DatasetChangedError` is raised; the caller
+        then draws the block again, with a copy of the dataset for every run. Raises `AuditError` if the block cannot be
+        drawn again.
         """
         values: tuple[list[Any], list[Any]] = ([], [])
         coins, start, sides, more = side.tolist(), 0, (self, other), (rng,) if self.takes.what else ()
@@ -106,19 +108,26 @@ class OneByOne(FunctionDistribution):
         return values
 
     def _run_alone(self, call: Callable[..., Any] | None, data: Any, *more: np.random.Generator) -> Any:
-        """Make one run. Without a ``call`` it makes an object first; if ``data`` is None it copies the dataset."""
+        """Make one run that shares neither its object nor its dataset with other runs.
+
+        If ``call`` is None, the factory makes a new object to call. If ``data`` is None, the dataset is copied.
+        """
         call = call or self.takes.of(self.function())
         return call(self.dataset.copy() if data is None else data, *more)
 
 
 class Vectorized(FunctionDistribution):
-    """The law of a function that is called once for a block of runs."""
+    """The output distribution of a function that returns a block of outputs in each call."""
 
     random_call_order = True
     arguments = ("dataset", "size", "rng")
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        """Call the function once for all outputs; a list, or an array of objects, is packed like single outputs."""
+        """Call the function once for ``size`` outputs and return them as an array.
+
+        An array is returned unchanged, and any other iterable except a data frame is packed into an array. Raises
+        `AuditError` if the function returns something else.
+        """
         data, call = self.dataset.copy(), self.takes.of(self.function() if self.fresh else self.function)
         outputs = call(data, size, *((rng,) if self.takes.what else ()))
         if self.global_rng.draws_globally is None:

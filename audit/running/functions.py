@@ -22,12 +22,12 @@ from epsaudit.running.randomness import GlobalRngUse, owns_randomness
 
 @dataclass(frozen=True)
 class FunctionMechanism:
-    """A mechanism that calls a function; `black_box` and `vectorized` build it.
+    """A mechanism that calls a function. It is built by `black_box` and `vectorized`.
 
     Attributes
     ----------
     function : callable
-        The function, or what makes it if ``fresh`` is true.
+        The function or, if ``fresh`` is true, a factory that makes the function.
     name, claim, adjacency
         As on `Mechanism`.
     pairs : tuple of DatasetPair
@@ -39,13 +39,16 @@ class FunctionMechanism:
     fresh_randomness : bool
         Whether the user promised that copies of the function never repeat each other's noise.
     fresh : bool
-        Whether ``function`` makes the object that is called.
-    draws_globally, draws_elsewhere : bool
-        Whether it was seen to draw from the global generators, and from neither these nor its rng.
+        Whether ``function`` is a factory, which makes a new object for every run or block of runs.
+    draws_globally : bool
+        Whether the function was observed to draw from the global generators.
+    draws_elsewhere : bool
+        Whether the function was observed to draw from another source than its rng and the global generators.
     fills_a_buffer : bool
         Whether two calls returned the same memory.
     reproducible : bool
-        Whether outputs depend on the seed only: it was seen to draw from what it is given, and carries no generator.
+        Whether outputs depend on the seed only. This is so if the function draws only from its rng or the global
+        generators, and carries no generator of its own.
     copies_repeat : bool
         Whether copies might draw the same noise.
     releases_the_interpreter : bool
@@ -78,13 +81,13 @@ class FunctionMechanism:
         object.__setattr__(self, "releases_the_interpreter", not alone)
 
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Bind the function to a dataset; every run sees the dataset as it is now."""
+        """Return the output distribution on a dataset. All runs see the dataset in its present state."""
         law = OneByOne if self.one_by_one else Vectorized
         global_rng = GlobalRngUse(repeatable=self.reproducible)
         return law(self.function, Dataset(dataset), self.takes, self.fresh, global_rng)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Return the pairs given when the function was wrapped."""
+        """Return the pairs of datasets that were given when the function was wrapped."""
         return self.pairs
 
 
@@ -106,8 +109,8 @@ def black_box(
     function : callable
         ``function(dataset, rng) -> output``, where rng is a `numpy.random.Generator`. A parameter ``seed`` or
         ``random_state`` gets a new whole number below 2^32 in every run instead. A ``function(dataset)`` owns its
-        randomness, and its results are not reproducible. An exception is an outcome, and so is ``sys.exit``; see
-        docs/reference/outputs.md.
+        randomness, and its results are not reproducible. An exception counts as an output, and so does ``sys.exit``
+        (see docs/reference/outputs.md).
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller guarantees that the pairs are neighbours.
     fresh : bool
@@ -121,7 +124,7 @@ def black_box(
     Raises
     ------
     AuditError
-        If the function cannot be called so, or takes its randomness by two parameters.
+        If the function cannot be called in one of these ways, or takes its randomness by two parameters.
 
     Examples
     --------
@@ -156,7 +159,7 @@ def vectorized(
         ``function(dataset, size)`` if the function owns its randomness. A parameter ``seed`` or ``random_state`` gets
         a new whole number in every call instead of an rng.
     claim, adjacency, pairs, name, fresh, fresh_randomness : optional
-        As for `black_box`; the object that a factory makes is called once for a block.
+        As for `black_box`. With ``fresh``, a new object is made for every block of outputs.
 
     Raises
     ------
@@ -207,8 +210,11 @@ def _wrap(
 
 
 def _made(factory: Callable[[], Any]) -> Callable[..., Any]:
-    """Return the function that a factory makes; raise `AuditError` if it fails or makes something else."""
-    takes = "fresh= takes what makes a function of (dataset, rng), as lambda: Client(epsilon=1.0).release."
+    """Call a factory and return the function that it makes.
+
+    Raises `AuditError` if the factory raises an exception, or returns an object that cannot be called.
+    """
+    takes = "give as fresh= what makes a function of (dataset, rng), for example lambda: Client(epsilon=1.0).release."
     try:
         made: Callable[..., Any] = factory()
     except Exception as error:
@@ -223,10 +229,11 @@ def mechanism_of(
     adjacency: Relation | None = None,
     fresh: Callable[[], Callable[..., Any]] | None = None,
 ) -> Mechanism:
-    """Return a mechanism as it is, and wrap a function by `vectorized` if it takes a size, else by `black_box`.
+    """Return a mechanism unchanged, or wrap a function as a mechanism.
 
-    ``fresh`` is a factory that is given instead of a mechanism. Raises `AuditError` if what is given is neither a
-    mechanism nor a function, or if an adjacency is given for a mechanism that has its own.
+    A function is wrapped by `vectorized` if it takes a size, and by `black_box` otherwise. ``fresh`` is a factory of
+    functions that is given instead of a mechanism. Raises `AuditError` if the argument is neither a mechanism nor a
+    function, or if an adjacency is given for a mechanism that has its own.
     """
     if fresh is not None:
         if mechanism is not None or not callable(fresh):

@@ -25,7 +25,7 @@ from epsaudit.errors import is_own_file
 from epsaudit.outputs.formatting import write_plain
 
 MAX_DEPTH = 8
-"""[chosen] Levels of attributes that are followed; of what lies deeper only the type counts."""
+"""[chosen] Number of levels of attributes and items that a digest includes. Of deeper values only the type counts."""
 SCALAR_TYPES = (str, bytes, bool, int, float, complex, type(None))
 """Types of values that are identified by their text, because they hold no other objects."""
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -49,10 +49,10 @@ def digest(value: Any) -> str:
 
 
 def _parts(value: Any, depth: int, above: tuple[int, ...], seen: dict[int, Any]) -> Iterator[str]:
-    """Yield the texts that make up the digest of a value.
+    """Yield the strings from which the digest of a value is computed.
 
-    ``above`` holds the ids of the values that contain this one, so that a cycle ends, and ``seen`` the functions and
-    classes that were described before.
+    ``above`` holds the ids of the values that contain this one, so that the recursion stops at a cycle. ``seen`` holds
+    the functions and classes that were described before.
     """
     if isinstance(value, SCALAR_TYPES):
         yield f"{type(value).__name__} {write_plain(value)}"
@@ -85,7 +85,10 @@ def _parts(value: Any, depth: int, above: tuple[int, ...], seen: dict[int, Any])
 
 
 def _held(value: Any) -> Sequence[Any] | None:
-    """Return the parts of a container, a function or a class; None for other objects, whose parts are attributes."""
+    """Return the parts of a container, a function or a class that its digest includes.
+
+    Returns None for other objects, whose parts are their attributes.
+    """
     if isinstance(value, (list, tuple, Set)):
         return list(value)
     if isinstance(value, np.ndarray):
@@ -109,15 +112,16 @@ def _held(value: Any) -> Sequence[Any] | None:
 
 
 def _typed_in(thing: Any) -> bool:
-    """Say whether a function or a class was typed into a session or a notebook, and stands in no file."""
+    """Return whether a function or a class was defined in an interactive session or a notebook instead of a file."""
     names = getattr(thing, "__globals__", None) or vars(sys.modules.get(thing.__module__, types.SimpleNamespace()))
     return names.get("__file__") is None and names.get("__spec__") is None
 
 
 def _named(function: types.FunctionType) -> list[Any]:
-    """Return the names of global data that a function uses, each followed by its value.
+    """Return the global names that a function uses, each followed by its value.
 
-    If the function was typed in, other global values are returned as well. Global names that it sets are left out.
+    Names of data are included. Names of other objects, such as functions, are included only if ``function`` was defined
+    in an interactive session or a notebook. Names that the function assigns are left out, because their values change.
     """
     codes = [function.__code__]
     for code in codes:  # the list grows by the functions inside
@@ -147,9 +151,10 @@ INSTALLED = {"site-packages", "dist-packages"}
 
 
 def fingerprint(mechanism: Any, *others: Any) -> dict[str, str]:
-    """Return what identifies a mechanism in a checkpoint, by names that a message can quote.
+    """Return the facts that identify a mechanism in a checkpoint, each under a name that a message can quote.
 
-    ``others`` are further objects whose code counts, for example a claim.
+    The facts are a digest of the mechanism, digests of the user's files, and versions of packages. ``others`` are
+    further objects whose code is included, for example a claim.
     """
     known: dict[str, str] | None = getattr(mechanism, "fingerprint", None)
     if known is not None:
@@ -158,11 +163,11 @@ def fingerprint(mechanism: Any, *others: Any) -> dict[str, str]:
 
 
 def sources(*values: Any) -> dict[str, str]:
-    """Return the code that values depend on: a digest of each file of the user's, and the version of each package.
+    """Return a digest of each file of the user's, and the version of each package, on which the values depend.
 
-    The search begins with the modules of functions, classes and objects in closures, default values, attributes and
-    items, and goes on with the modules that these import anywhere. Nothing is called. A file counts as it is now, even
-    if its edit is not loaded yet.
+    The search starts from the modules of the values and of all objects inside them (in closures, default values,
+    attributes and items). It continues with all modules that these modules import, also inside functions. No code of
+    the user is called. Files are read from disk, so an edit counts even if it is not loaded yet.
     """
     seen: dict[int, Any] = {}  # the values are kept, so that no other value gets the same id
     modules: list[str] = []
@@ -213,13 +218,20 @@ packages_distributions = functools.cache(importlib.metadata.packages_distributio
 
 
 def _with_packages(names: Iterable[str]) -> list[str]:
-    """Return the names of modules, each after the names of its packages."""
+    """Return the names of modules, each after the names of the packages that contain it.
+
+    For example, the name 'a.b.c' gives 'a', 'a.b' and 'a.b.c'.
+    """
     return [".".join(name.split(".")[:n]) for name in names if name for n in range(1, name.count(".") + 2)]
 
 
 @functools.lru_cache(maxsize=1024)  # a suite reads the same files again and again
 def _imports(content: bytes, package: str) -> tuple[str, ...]:
-    """Return the names that a Python file imports anywhere, and perhaps other names; none if it is no Python."""
+    """Return the names of the modules that a Python file imports, also inside functions.
+
+    The statement ``from a import b`` gives both 'a' and 'a.b', because b may be a module or another object. ``package``
+    is the package of the file, for relative imports. The result is empty if the content is not valid Python.
+    """
     try:
         nodes = list(ast.walk(ast.parse(content)))
     except (SyntaxError, ValueError):

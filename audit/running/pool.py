@@ -11,7 +11,8 @@ from epsaudit.errors import AuditError
 from epsaudit.running.chunks import MIN_CHUNK, MIN_CHUNK_OF_CALLS
 
 FEW_RUNS = 20_000
-"""[time] With at most this many runs, a second worker is not worth its start unless one is asked for."""
+"""[time] Maximum number of runs for which no second worker is started, because starting takes longer than the runs.
+More workers are started only if the user asks for them."""
 COPIES_MAY_REPEAT = (
     "{} takes no rng, or carries a generator of its own, so that copies might repeat each other's noise,"
 )
@@ -43,9 +44,10 @@ class Workers:
 
     @classmethod
     def suited_to(cls, mechanism: object, n_jobs: int | None, *, recorded: bool = False) -> Workers:
-        """Return the workers that suit a mechanism: one job if copies of it might repeat each other's noise.
+        """Return the workers that suit a mechanism.
 
-        Raises `AuditError` if more jobs are asked for in that case.
+        If copies of the mechanism might repeat each other's noise, there is only one job, and `AuditError` is raised if
+        ``n_jobs`` asks for more. ``recorded`` says whether a checkpoint records every part.
         """
         prefer: Any = "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
         least = MIN_CHUNK_OF_CALLS if getattr(mechanism, "wants_many_calls", False) else MIN_CHUNK
@@ -67,8 +69,8 @@ class Workers:
     ) -> Generator[tuple[Task, TaskResult], None, None]:
         """Yield every part together with ``function(shared, part)``.
 
-        ``runs`` is the number of runs of all parts, by which it is decided whether workers are worth starting. Results
-        are yielded as soon as they are known, or in the order of the parts if ``in_order`` is true. Errors are those of
+        ``runs`` is the number of runs of all parts together; if it is small, no workers are started. Results are
+        yielded as soon as they are available, or in the order of the parts if ``in_order`` is true. Errors are those of
         `epsaudit.running.workers.side_by_side`.
         """
         jobs = self._jobs_for(runs)
@@ -105,7 +107,10 @@ class Workers:
 
 
 def check_restart(mechanism: object) -> None:
-    """Raise `AuditError` if a mechanism might repeat its noise after a restart: then no checkpoint may be kept."""
+    """Raise `AuditError` if a mechanism might draw the same noise again after a restart.
+
+    An audit of this mechanism cannot keep a checkpoint.
+    """
     if getattr(mechanism, "copies_repeat", False):
         refuse_restart(getattr(mechanism, "name", mechanism))
 

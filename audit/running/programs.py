@@ -47,7 +47,7 @@ def command(
     folder: str | os.PathLike[str] | None = None,
     fresh: bool = False,
 ) -> CommandMechanism:
-    """Make a mechanism of a program that speaks the protocol of this module.
+    """Make a mechanism of a program that speaks the protocol of docs/how-to/other-languages.md.
 
     Parameters
     ----------
@@ -61,7 +61,8 @@ def command(
     folder : path, optional
         The folder to run it in; by default the current folder.
     fresh : bool
-        Whether it is started anew for every run, which takes tens of milliseconds, so that it keeps nothing.
+        Whether the program is started anew for every run, so that it cannot keep anything. A start takes tens of
+        milliseconds.
 
     Raises
     ------
@@ -89,7 +90,7 @@ def command(
 
 @dataclass(frozen=True)
 class CommandDistribution:
-    """The law of a program's outputs on one dataset.
+    """The distribution (law) of a program's outputs on one dataset.
 
     Attributes
     ----------
@@ -127,13 +128,13 @@ class CommandMechanism:
     name, claim, adjacency, pairs
         As for `epsaudit.black_box`.
     trusted : bool
-        Whether outputs are assumed to be independent, in a test that certifies nothing.
+        Whether outputs are assumed to be independent. This is allowed only in tests that certify nothing.
     law : type
-        The class of its output laws.
+        The class of the output distributions.
     fresh : bool
-        Whether it is started anew for every run.
+        Whether the program is started anew for every run.
     restarts : bool
-        Whether processes that are started anew check a refutation.
+        Whether a refutation is checked by comparison with newly started processes.
     """
 
     program: Program
@@ -158,7 +159,7 @@ class CommandMechanism:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """What a checkpoint records of the program: its words, its versions, and a digest of each of its files."""
+        """The facts that identify the program in a checkpoint: command line, versions, and digests of its files."""
         found = {"the program": " ".join(self.program.words)}
         with CHILDREN.borrow(self.program) as child:
             versions: Any = child.versions or {}
@@ -170,34 +171,45 @@ class CommandMechanism:
         return found
 
     def __call__(self, dataset: Any) -> CommandDistribution:
-        """Write the dataset as JSON, and start the program once to check that it says hello."""
+        """Return the output distribution on a dataset, which is written as JSON.
+
+        The program is started once, to check that it runs and sends its greeting.
+        """
         text = json.dumps(dataset_to_json(dataset))
         with CHILDREN.borrow(self.program):
             return self.law(self.program, text, random_call_order=self.law is CommandDistribution and not self.trusted)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Return the pairs given when the program was wrapped."""
+        """Return the pairs of datasets that were given when the program was wrapped."""
         return self.pairs
 
 
 @contextmanager
 def in_a_new_process(*laws: CommandDistribution) -> Iterator[list[CommandDistribution]]:
-    """Start a process, and yield the laws so that they ask it; the process is ended after the block."""
+    """Start a new process of a program, and yield copies of the laws that send their requests to this process.
+
+    All laws must be those of one program. The process is ended after the block.
+    """
     with contextlib.closing(Child(laws[0].program)) as child:
         yield [dataclasses.replace(law, child=child) for law in laws]
 
 
 def assumed_independent(mechanism: Mechanism) -> Mechanism:
-    """Return the mechanism for a test that certifies nothing, in which a program's outputs are assumed independent."""
+    """Return a program's mechanism under the assumption that its outputs are independent.
+
+    The assumption is only for tests that certify nothing. Mechanisms that are not programs, and programs that are
+    started anew for every run, are returned unchanged.
+    """
     if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
         return mechanism
     return dataclasses.replace(mechanism, trusted=True, law=CommandDistribution)
 
 
 def alternating(mechanism: Mechanism) -> Mechanism:
-    """Alternate requests on both datasets to a program that makes one call per run.
+    """Return a program's mechanism such that requests alternate between the two datasets of a pair.
 
-    Dependence then shows after 512 runs instead of 4,096. Other mechanisms are returned as they are.
+    This is possible if the program promises to make a separate call for every run. Dependence between runs is then
+    found after 512 runs instead of 4,096. Other mechanisms are returned unchanged.
     """
     if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
         return mechanism
@@ -206,7 +218,7 @@ def alternating(mechanism: Mechanism) -> Mechanism:
 
 
 class _RestartedProgram(CommandDistribution):
-    """The law of a program that is started anew for every run."""
+    """The output distribution of a program that is started anew for every run."""
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         def one(seed: int) -> Any:
@@ -220,12 +232,19 @@ class _RestartedProgram(CommandDistribution):
 
 
 class _Alternating(CommandDistribution):
-    """The law of a program that makes one call per run, with requests on both datasets in the order of the coins."""
+    """The output distribution of a program whose requests alternate between the two datasets of a pair.
+
+    The requests follow the order of the coins that choose the dataset of every run. The program must make a separate
+    call for every run.
+    """
 
     def sample_interleaved(
         self, other: _Alternating, side: NDArray[np.int8], rng: np.random.Generator
     ) -> tuple[list[Any], list[Any]]:
-        """Send one request for each group of equal consecutive coins; see `OutputDistribution`."""
+        """Draw an output for each coin; one request covers each group of equal consecutive coins.
+
+        See `OutputDistribution` for the arguments and the result.
+        """
         values: tuple[list[Any], list[Any]] = ([], [])
         for which, coins in itertools.groupby(side.tolist()):
             values[which].extend(values_of((self, other)[which].sample(len(list(coins)), rng)))
@@ -233,9 +252,10 @@ class _Alternating(CommandDistribution):
 
 
 def dataset_to_json(dataset: Any) -> Any:
-    """Return a dataset as a JSON value: arrays, tuples and sets as lists, numbers that are not finite as objects.
+    """Return a dataset as a JSON value.
 
-    Raises `AuditError` if it holds something else.
+    Arrays, tuples and sets become lists, and numbers that are not finite become objects. Raises `AuditError` if the
+    dataset holds anything else that JSON cannot write.
 
     >>> dataset_to_json((1.0, float("inf")))
     [1.0, {'float': 'inf'}]

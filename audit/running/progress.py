@@ -16,7 +16,7 @@ from epsaudit.running.streams import Stage
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known about an audit before its first chunk is finished.
+    """The facts about an audit that its progress display receives before the first chunk is finished.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Plan:
     seconds_per_run : float, optional
         The seconds that one of the first runs took; None if they were not timed, or too quick to be timed.
     answered : callable, optional
-        Returns a number that grows by one with each run of a program that has ended, before its chunk is finished.
+        Returns the number of outputs that programs have sent so far. It grows even before a chunk is finished.
     least_runs : int, optional
         Minimum number of runs that the audit accepts; None if the number of runs cannot be changed.
     """
@@ -44,7 +44,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of one stage of an audit; numbers of runs are of both datasets together.
+    """The progress of one stage of an audit. All numbers of runs are of both datasets together.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Progress:
     runs_done, runs_total : int
         Runs that are done, and all runs of the stage.
     runs_before : int
-        Those of ``runs_done`` that a checkpoint held already: they say nothing about the speed.
+        The part of ``runs_done`` that a checkpoint held already. It must be left out when the speed is computed.
     counts : Counts, optional
         The counts of the witness in certification so far.
     bound : callable, optional
@@ -69,7 +69,10 @@ class Progress:
 
     @property
     def lower_bound(self) -> float | None:
-        """The bound from the counts so far, or None before there are any; only the last one is certified."""
+        """The lower bound from the counts so far, or None if there are no counts.
+
+        Only the bound from the counts of all runs is certified.
+        """
         return None if self.counts is None or self.bound is None else self.bound(self.counts)
 
 
@@ -79,14 +82,14 @@ ProgressCallback = Callable[[Progress], None]
 
 
 def is_notebook() -> bool:
-    """Say whether this process is the kernel of a notebook."""
+    """Return whether this process is the kernel of a notebook."""
     module = sys.modules.get("IPython")
     shell = None if module is None else module.get_ipython()
     return shell is not None and hasattr(shell, "kernel")
 
 
 def is_terminal(stream: Any) -> bool:
-    """Say whether a stream is a terminal. Streams of other programs may have no such method, or may be closed."""
+    """Return whether a stream is a terminal. It is false for a closed stream, and for a stream without ``isatty``."""
     with suppress(AttributeError, ValueError):
         return bool(stream.isatty())
     return False
@@ -94,12 +97,13 @@ def is_terminal(stream: Any) -> bool:
 
 @contextmanager
 def open_progress(progress: ProgressCallback | bool | None) -> Iterator[ProgressCallback | None]:
-    """Yield the callback that the argument ``progress`` of an audit stands for, and end its display afterwards.
+    """Yield the callback that the argument ``progress`` of an audit selects, and end its display afterwards.
 
-    None stands for a line that is rewritten in place, if standard error is a terminal or a notebook, and for nothing
-    elsewhere. True stands for the same line, and for lines of a log elsewhere. False stands for nothing.
+    True selects a line that is rewritten in place if standard error is a terminal or a notebook, and lines of a log
+    otherwise. None selects the same line in a terminal or a notebook, and no display otherwise. False selects no
+    display. A function is used as the callback.
 
-    Raises `AuditError` for anything else that is not a function.
+    Raises `AuditError` for any other argument.
     """
     if progress is False or (progress is None and not (is_notebook() or is_terminal(sys.stderr))):
         yield None

@@ -15,16 +15,16 @@ from epsaudit.outputs.arrays import Outputs
 
 @runtime_checkable
 class OutputDistribution(Protocol):
-    """The law of a mechanism's output on one dataset, prepared so that sampling is cheap.
+    """The distribution (law) of a mechanism's output on one dataset, prepared so that sampling is cheap.
 
-    A law that is known exactly has further members (`epsaudit.mechanisms.known_laws.known_forms`). A law of which every
-    output is a call of its own may also have ``sample_interleaved(other, coins, rng)``. It returns the outputs on this
-    dataset, for coins that are 0, and on the dataset of ``other``, for coins that are 1, drawn in the order of the
-    coins.
+    A distribution that is known exactly has further members (`epsaudit.mechanisms.known_laws.known_forms`). A
+    distribution that makes a separate call for every output may also have a method ``sample_interleaved(other, coins,
+    rng)``. The method draws one output for each coin, in the order of the coins: from this distribution for 0, and from
+    ``other`` for 1. It returns the outputs of this distribution and the outputs of ``other``.
     """
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        """Draw ``size`` independent outputs, shape (size, *output_shape), all randomness from ``rng``."""
+        """Draw ``size`` independent outputs, shape (size, *output_shape). All randomness comes from ``rng``."""
 
 
 OutputLaws = tuple[OutputDistribution, OutputDistribution]
@@ -33,7 +33,7 @@ OutputLaws = tuple[OutputDistribution, OutputDistribution]
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """A randomised algorithm with its proven claim."""
+    """A randomised algorithm, together with the privacy guarantee (claim) that is proven for it."""
 
     @property
     def name(self) -> str:
@@ -41,17 +41,17 @@ class Mechanism(Protocol):
 
     @property
     def claim(self) -> Claim | None:
-        """The proven bound, or None if the audit is given one."""
+        """The proven privacy guarantee, or None if the caller gives the claim to the audit."""
 
     @property
     def adjacency(self) -> Adjacency | None:
-        """The neighbouring relation of the proof, or None if the caller guarantees that the pairs are neighbours."""
+        """The neighbouring relation of the proof, or None if the caller guarantees that all pairs are neighbours."""
 
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Prepare the output distribution on one dataset."""
+        """Return the output distribution on one dataset."""
 
     def worst_pairs(self) -> Sequence[DatasetPair]:
-        """Return pairs of datasets on which the claim is attained or nearly attained; there may be none."""
+        """Return pairs of datasets on which the claim is attained or nearly attained. The result may be empty."""
 
 
 def is_claim(claim: Any, name: str) -> Claim:

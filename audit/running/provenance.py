@@ -25,7 +25,7 @@ GIT_SECONDS = 3.0
 
 @functools.cache
 def provenance() -> dict[str, str]:
-    """Return the versions of epsaudit, its libraries and Python, the platform, and in a checkout the commit.
+    """Return the versions of epsaudit, its libraries and Python, and the platform; in a git checkout also the commit.
 
     If files differ from the commit, the commit ends in "-dirty" and ``modified`` names the files. If git does not
     answer in time, ``modified`` says so.
@@ -47,7 +47,7 @@ def provenance() -> dict[str, str]:
 
 @functools.cache
 def repository() -> Path | None:
-    """Return the folder of the checkout that contains this code, or None if the code is installed."""
+    """Return the folder of the git checkout that contains this code, or None if the code is installed as a package."""
     here = Path(__file__).resolve()
     try:
         _git(here.parent, "ls-files", "--error-unmatch", here.name)
@@ -58,7 +58,7 @@ def repository() -> Path | None:
 
 
 def modified(root: Path) -> list[str]:
-    """List the files under ``root`` that differ from the commit, except under results/, where studies write."""
+    """List the files under ``root`` that differ from the commit, except the results of studies under results/."""
     lines = _git(root, "status", "--porcelain", "--untracked-files=all", "-z", "--", ".", ":!results").split("\0")
     return sorted(line[3:] for line in lines if line[2:3] == " ")
 
@@ -71,9 +71,10 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def execution(seconds: float) -> dict[str, str]:
-    """Return when and on what machine something ran that took ``seconds`` and ends now, and by which command.
+    """Return when, on what machine and by which command a computation ran that ends now.
 
-    No host and no user is named. A worker process does not know the command.
+    ``seconds`` is the duration of the computation. The names of the host and of the user are left out. In a worker
+    process the command is left out too, because the worker does not know it.
     """
     started = (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
     made = {"started": started, "machine": machine()}
@@ -98,9 +99,10 @@ _typed: ContextVar[str | None] = ContextVar("typed", default=None)
 
 @contextmanager
 def typed(words: str) -> Iterator[None]:
-    """Let `typed_command` return ``words`` inside the block.
+    """Set the command that `typed_command` returns inside the block.
 
-    The words are a command that repeats the run with the seed that was drawn.
+    ``words`` is a command that repeats the run. Unlike the command that the user typed, it may contain the seed that
+    was drawn.
     """
     before = _typed.set(words)
     try:
@@ -110,7 +112,10 @@ def typed(words: str) -> Iterator[None]:
 
 
 def typed_command() -> str:
-    """Return the command of this process as one would type it, without the folder of the program."""
+    """Return the command of this process as one would type it, without the folder of the program.
+
+    Inside a block of `typed`, its command is returned instead.
+    """
     if (words := _typed.get()) is not None:
         return words
     given = sys.orig_argv[1:]

@@ -43,10 +43,11 @@ PYTHON_BYTES = cast(Any, random.Random).__base__.__basicsize__ - object.__basics
 
 
 def carries_a_generator(function: Any, arguments: int) -> bool:
-    """Say whether a function names or holds a random generator, which would be copied together with the function.
+    """Return whether a function refers to a random generator, which would be copied together with the function.
 
     A generator of the operating system (`random.SystemRandom`) does not count, because its copies never repeat each
-    other. Default values of the first ``arguments`` parameters do not count either, because audits pass these.
+    other. Default values of the first ``arguments`` parameters do not count either, because audits pass these
+    arguments.
 
     >>> rng = np.random.default_rng(0)
     >>> carries_a_generator(lambda data: data + rng.laplace(), 1), carries_a_generator(lambda data, rng: data, 2)
@@ -64,7 +65,10 @@ def carries_a_generator(function: Any, arguments: int) -> bool:
 
 
 def _parts_of(thing: Any, arguments: int) -> list[Any]:
-    """Return the objects that a function, a container or an instance holds or names."""
+    """Return the objects to which a function, a container or an instance refers, to be searched for a generator.
+
+    Default values of the first ``arguments`` parameters of a function are left out.
+    """
     if inspect.ismethod(thing):
         return [thing.__self__, thing.__func__]
     if inspect.isfunction(thing):
@@ -82,7 +86,10 @@ def _parts_of(thing: Any, arguments: int) -> list[Any]:
 
 
 def _parts_of_function(function: types.FunctionType, arguments: int) -> list[Any]:
-    """Return the default values, the variables of outer functions and the global names of a function."""
+    """Return the objects to which a function refers: default values, variables of outer functions, and globals.
+
+    Default values of the first ``arguments`` parameters are left out.
+    """
     defaults = function.__defaults__ or ()
     parts: list[Any] = [*defaults[max(arguments - function.__code__.co_argcount + len(defaults), 0) :]]
     parts += (function.__kwdefaults__ or {}).values()
@@ -97,15 +104,15 @@ def _parts_of_function(function: types.FunctionType, arguments: int) -> list[Any
 
 
 def _names_in(code: types.CodeType) -> list[str]:
-    """Return the names that code looks up, with those of the functions and generator expressions inside it."""
+    """Return the names of globals and attributes that code uses, including the code of functions inside it."""
     inner = [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names_in(one)]
     return [*code.co_names, *inner]
 
 
 def is_generator(thing: Any) -> bool:
-    """Say whether an object is a generator of numpy, Python or PyTorch, or a typed random key of JAX.
+    """Return whether an object is a generator of numpy, Python or PyTorch, or a typed random key of JAX.
 
-    Libraries that are not imported here are recognised by the names of their types.
+    PyTorch and JAX are not imported here; their objects are recognised by the names of their types.
     """
     if isinstance(thing, GENERATOR_TYPES):
         return not isinstance(thing, random.SystemRandom)
@@ -130,12 +137,12 @@ def owns_randomness(function: Any, seeded: bool, arguments: int) -> bool:
 
 
 class DatasetChangedError(Exception):
-    """A run changed a dataset that it shared with other runs, so the block must be drawn again."""
+    """Raised when a run changes a dataset that it shares with other runs. The block must then be drawn again."""
 
 
 @dataclass
 class GlobalRngUse:
-    """What is known about the use that a function makes of the global generators.
+    """A record of whether a function uses the global random generators of numpy and Python.
 
     Attributes
     ----------
@@ -197,7 +204,11 @@ def draw_reproducibly(draw: Callable[[], Block], rng: np.random.Generator, use: 
 
 @contextmanager
 def seeded(rng: np.random.Generator) -> Iterator[Any]:
-    """Seed the global generators from the state of ``rng``, a PCG64, yield their states, and restore them."""
+    """Seed the global generators of numpy and Python inside the block, and restore their states afterwards.
+
+    The seeds are derived from the state of ``rng``, whose bit generator must be a PCG64. Yields the states of the
+    seeded generators.
+    """
     state: dict[str, Any] = {**rng.bit_generator.state}
     numbers = [*state["state"].values(), state["has_uint32"], state["uinteger"]]
     words = np.random.SeedSequence(numbers).generate_state(8)  # hashed, so that they differ from what rng will draw
@@ -216,10 +227,10 @@ def seeded(rng: np.random.Generator) -> Iterator[Any]:
 
 
 def _global_states() -> Any:
-    """Return the states of both global generators, to be compared.
+    """Return the states of the global generators of numpy and Python, which are to be compared.
 
-    They are read where they lie in memory, because every block needs them twice: a copy through numpy's ``state`` takes
-    74 microseconds, and one by `random.getstate` 9, with 5 more for a comparison.
+    Every block of runs needs the states twice, so they are read directly from memory. A copy through numpy's ``state``
+    would take 74 microseconds, and one by `random.getstate` 9, with 5 more for a comparison.
     """
     generator = _numpy_random.get_bit_generator()
     is_mt19937 = type(generator) is np.random.MT19937  # unless somebody chose another one

@@ -28,7 +28,10 @@ FAILURE_TYPES = (Raised, TimedOut, type(None))
 MAX_COMPARED_NUMBERS, MAX_COMPARED_OTHERS = 1 << 13, 1 << 8
 """[time] Maximum number of outputs of a block that are compared if they are numbers, and if they are of another kind,
 which takes a microsecond each."""
-STOPPED = "A function that keeps a budget, a count or a cache does so, and its runs say nothing of a release."
+STOPPED = (
+    "A function that keeps a budget, a counter or a cache behaves in this way, and its runs do not show what a single "
+    "release reveals."
+)
 
 
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:
@@ -78,19 +81,19 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = 
 
 @dataclass(frozen=True)
 class Rates:
-    """How often earlier outputs show four marks, with which later outputs are compared.
+    """Frequencies of four properties (marks) of earlier outputs, with which those of later outputs are compared.
 
-    An output shows a mark if its run failed, if it is the commonest output, if it lies above the median, or if it lies
-    far from the median.
+    The marks of an output are: its run failed; it equals the commonest earlier output; it lies above the median of the
+    earlier outputs; it lies far from this median.
 
     Attributes
     ----------
     numbers : bool
-        Whether outputs are numbers; checksums of other outputs are compared.
+        Whether outputs are numbers. For other outputs, checksums are compared.
     marks : ((float, float, float), (float, float, float))
-        The commonest output, the median, and the median distance from it, on x and on x'.
+        The commonest output, the median, and the median distance from the median, on x and on x'.
     before : (tuple of int, tuple of int)
-        What `seen` counted of the earlier outputs, on x and on x'.
+        The counts of `seen` for the earlier outputs, on x and on x'.
     """
 
     numbers: bool
@@ -99,7 +102,7 @@ class Rates:
 
     @classmethod
     def of(cls, outputs: tuple[Outputs, Outputs]) -> Rates:
-        """Return the rates of earlier outputs on x and on x'."""
+        """Return the frequencies of the marks in earlier outputs on x and on x'."""
         outputs = align_dtypes(*outputs)
         numbers, marks = outputs[0].ndim == 1 and outputs[0].dtype == np.float64, []
         for side in outputs:
@@ -114,10 +117,10 @@ class Rates:
         return dataclasses.replace(rates, before=before)
 
     def seen(self, place: int, outputs: Outputs) -> NDArray[np.int64]:
-        """Count the marks of outputs on x (place 0) or on x' (place 1).
+        """Count the outputs that have each mark, for outputs on x (``place`` 0) or on x' (``place`` 1).
 
-        Returns an array of shape (5,): outputs that were examined, and those that failed, are the commonest output, lie
-        above the median, and lie far from it.
+        Returns an array of shape (5,): the number of outputs that were examined, and how many of them failed, equal the
+        commonest earlier output, lie above the earlier median, and lie far from it.
         """
         values, (commonest, middle, width) = _compared(outputs, self.numbers), self.marks[place]
         failed = 0
@@ -128,10 +131,11 @@ class Rates:
         return np.array([len(values), failed, *map(np.count_nonzero, marked)])
 
     def refuse_if_moved(self, later: NDArray[np.int64], *, only_stopped: bool = False) -> None:
-        """Raise `AuditError` if later runs differ from earlier ones as independent runs hardly would.
+        """Raise `AuditError` if later runs have a mark significantly more or less often than earlier runs.
 
-        ``later`` has shape (2, 5), with rows as `seen` returns them. If ``only_stopped`` is true, only runs that all
-        failed later, and did not fail earlier, are refused.
+        ``later`` has shape (2, 5) and contains the results of `seen` for later outputs on x and on x'. The error is
+        also raised if all later runs failed although some earlier runs did not; if ``only_stopped`` is true, only this
+        is tested.
         """
         runs, failed = np.sum(self.before, axis=0)[:2].tolist()
         if later[:, 0].sum() and (later[:, 0] == later[:, 1]).all() and failed < runs:
@@ -151,7 +155,7 @@ class Rates:
 
 
 def _compared(outputs: Outputs, numbers: bool) -> NDArray[np.float64]:
-    """Return one number for each of the first outputs: the number itself, or a checksum."""
+    """Return one number for each of the first outputs: the output itself if outputs are numbers, else a checksum."""
     if numbers and outputs.dtype == np.float64 and outputs.ndim == 1:
         return outputs[:MAX_COMPARED_NUMBERS]
     some = outputs[: MAX_COMPARED_NUMBERS if numbers and outputs.dtype != object else MAX_COMPARED_OTHERS]

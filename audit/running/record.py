@@ -19,20 +19,21 @@ if TYPE_CHECKING:
     from epsaudit.running.checkpoint import Checkpoint
 
 Tally = np.ndarray[Any, np.dtype[np.int64]]
-"""Runs on x and x', guesses 'x' on x and x', guesses "x'" on x and x': shape (6,)."""
+"""The counts of a chunk, shape (6,): runs on x and on x', guesses 'x' on x and on x', guesses "x'" on x and on x'."""
 MAX_CHUNKS = 1 << 26
-"""[formula] The number of a chunk is below this: 7e13 runs of the largest chunks."""
+"""[formula] Upper limit of the index of a chunk in a valid record. It corresponds to 7e13 runs in the largest
+chunks."""
 MAX_RECORDED_BYTES = 1 << 24
-"""[chosen] Outputs of a chunk with more bytes are drawn again instead of recorded."""
+"""[chosen] Maximum size of recorded outputs of a chunk. Larger outputs are drawn again after a restart."""
 WORTH_WRITING = 50
 """[chosen] Outputs are recorded if drawing them takes at least this many times as long as writing them."""
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
-"""What reading a damaged record may raise."""
+"""Types of exceptions that reading a damaged record may raise."""
 Read = TypeVar("Read")
 
 
 class AuditRecord:
-    """The record of one audit in a checkpoint file; without a file nothing is recorded.
+    """The record of one audit in a checkpoint file. Without a file, nothing is recorded.
 
     Parameters
     ----------
@@ -46,8 +47,8 @@ class AuditRecord:
     kept : bool
         Whether there is a file.
     tallies : dict of int to array
-        The counts of the certification chunks in the file, by the number of the chunk. They are read at once, because
-        joblib asks for them in a thread of its own, where the file may not be read.
+        The counts of the certification chunks in the file, by the index of the chunk. They are read at the start,
+        because joblib needs them in a thread of its own, where the file must not be read.
     """
 
     def __init__(self, file: Checkpoint | None = None, name: str = "") -> None:
@@ -63,7 +64,10 @@ class AuditRecord:
                     self.tallies[index] = tally
 
     def recorded(self, chunk: Chunk) -> dict[str, Any] | None:
-        """Return the record of a training or sequential chunk, with its outputs as arrays, or None if there is none."""
+        """Return the record of a training or sequential chunk, or None if the chunk is not recorded.
+
+        The outputs of the chunk are converted to arrays.
+        """
         record: dict[str, Any] | None = self._file.read(self.name, "chunk", _chunk_key(chunk))
         if record is None:
             return None
@@ -80,8 +84,8 @@ class AuditRecord:
     def record(self, chunk: Chunk, outputs: Sequence[Outputs | None] | None, seconds: float, **more: Any) -> None:
         """Record a chunk and its outputs.
 
-        Nothing is recorded if the outputs are quick to draw again, very long, or not exact in JSON. ``seconds`` is the
-        time that drawing took; ``more`` are further facts of the record.
+        Nothing is recorded if the outputs are quick to draw again, take too much space, or cannot be written as JSON
+        exactly. ``seconds`` is the time that drawing took. ``more`` are further fields of the record.
         """
         written = None
         if outputs is not None:
@@ -97,7 +101,10 @@ class AuditRecord:
         self._file.write(self.name, "counts", str(index), tally.tolist())
 
     def once(self, kind: Literal["choice", "result"], read: Callable[[dict[str, Any]], Read]) -> Read | None:
-        """Return the recorded choice of training or the finished result, or None if there is no file or no record."""
+        """Return the recorded choice of training or the recorded result, converted by ``read``.
+
+        Returns None if there is no file or no record of this kind.
+        """
         data = None if self._file is None else self._file.read(self.name, kind)
         if data is None:
             return None
@@ -105,9 +112,10 @@ class AuditRecord:
             return read(data)
 
     def record_once(self, kind: Literal["choice", "result"], data: Callable[[], Mapping[str, Any]]) -> None:
-        """Record the choice of training or the result, if there is a file.
+        """Record the choice of training or the final result, if there is a file that does not hold it yet.
 
-        Raises `AuditError` if the file holds another one.
+        Raises `AuditError` if the file already holds a different record of this kind. ``data`` returns the data to
+        record.
         """
         if self._file is None:
             return
@@ -118,7 +126,7 @@ class AuditRecord:
             self.refuse_other_events()
 
     def refuse_other_events(self) -> NoReturn:
-        """Raise `AuditError` because training chose another event than before the restart."""
+        """Raise `AuditError` because training after a restart chose another event than before the restart."""
         raise AuditError(
             f"Training came to another event than the one that {self._file.path} has counts of, because "
             "the mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
@@ -126,7 +134,10 @@ class AuditRecord:
 
     @contextmanager
     def making_sense(self, what: str) -> Iterator[None]:
-        """Re-raise errors of parsing a record as an `AuditError` with a readable message."""
+        """Re-raise errors of parsing a record as an `AuditError` with a readable message.
+
+        ``what`` names the record in the message.
+        """
         try:
             yield
         except UNREADABLE as error:

@@ -39,7 +39,7 @@ from epsaudit.running.protocols import Mechanism
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered mechanism together with the claim that is audited; one row of the main table.
+    """A registered mechanism together with the claim to audit. It is one row of the main table.
 
     Attributes
     ----------
@@ -48,17 +48,17 @@ class Entry:
     mechanism : Mechanism
         The mechanism.
     claim : Claim
-        The claim: the mechanism's own, or another one that is made for it.
+        The claim to audit, which may differ from the claim of the mechanism.
     pairs : sequence of DatasetPair, optional
-        The pairs; by default the mechanism's worst pairs.
+        The pairs of datasets; by default the mechanism's worst pairs.
     expected : Expected, optional
-        The verdict that theory expects; None if nobody knows.
+        The verdict that theory predicts; None if it is unknown.
     source : str
         Where the mechanism and the claim come from, with theorem numbers.
     reason : str
         What is wrong with an incorrect variant, in one line.
     witnesses : str
-        As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit.
+        As for `epsaudit.audit`. It is 'all' if the claim is about an implementation including its floating-point bits.
     """
 
     name: str
@@ -71,14 +71,14 @@ class Entry:
     witnesses: str = "auto"
 
     def all_pairs(self) -> Sequence[DatasetPair]:
-        """Return the pairs of the entry, or else the mechanism's worst pairs."""
+        """Return the pairs of the entry or, if it has none, the worst pairs of its mechanism."""
         return self.pairs or self.mechanism.worst_pairs()
 
 
 Listed = Any
-"""A mechanism of a library as it is listed before anything is installed. It has a ``name`` ('opendp-0.16.0/laplace'),
-``expected``, ``source`` and ``reason`` as an `Entry` has, and ``stated_claim``, which raises `AuditError` if the claim
-cannot be calculated here."""
+"""A mechanism of a library, as it is listed before the library is installed. It has the attributes ``name`` (for
+example 'opendp-0.16.0/laplace'), ``expected``, ``source`` and ``reason`` of an `Entry`, and an attribute
+``stated_claim``, which raises `AuditError` if the claim cannot be calculated in this environment."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,11 @@ class Library:
     version : str
         The name and the version, for example 'opendp-0.16.0'.
     rows : tuple of Listed
-        Its mechanisms.
+        The mechanisms of the library, one for each row of the list that a user sees.
     built : callable
-        Returns the path of its Python executable, or None if the library is not installed yet.
+        Returns the path of the library's Python executable, or None if the library is not installed yet.
     entries : callable
-        Returns the entries of some rows; it installs the library if necessary.
+        Returns the registry entries of the given rows. It installs the library if necessary.
     """
 
     name: str
@@ -110,12 +110,12 @@ Registered = TypeVar("Registered")
 
 
 def registered() -> dict[str, Entry]:
-    """Return all registered mechanisms by name; see `collect`."""
+    """Return all registered mechanisms by name, in the form that `collect` describes."""
     return collect("epsaudit.registry", "mechanisms", Entry)
 
 
 def usable() -> dict[str, Entry]:
-    """Return all registered mechanisms by name, without warnings about those whose libraries are not installed."""
+    """Return all registered mechanisms by name, without warnings about mechanisms whose library is not installed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeftOut)
         warnings.simplefilter("always", Unusable)
@@ -123,15 +123,15 @@ def usable() -> dict[str, Entry]:
 
 
 def libraries() -> dict[str, Library]:
-    """Return all registered libraries by name; see `collect`."""
+    """Return all registered libraries by name, in the form that `collect` describes."""
     return collect("epsaudit.libraries", "libraries", Library)
 
 
 def collect(group: str, what: str, kind: type[Registered]) -> dict[str, Registered]:
-    """Collect what installed packages list under an entry-point group, by name and in their order.
+    """Return the objects of class ``kind`` that installed packages register in an entry-point group, by name.
 
-    What cannot be used is left out with a warning: `LeftOut` if a library is missing, `Unusable` otherwise. ``what`` is
-    the plural noun for the warning, and ``kind`` the class of what is collected.
+    An object that cannot be used is left out with a warning: `LeftOut` if a library is missing, `Unusable` otherwise.
+    ``what`` is the plural noun for these objects in a warning.
     """
     found: dict[str, Registered] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
@@ -150,10 +150,12 @@ def collect(group: str, what: str, kind: type[Registered]) -> dict[str, Register
 
 
 def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
-    """Return the entries for registered names, patterns such as 'broken/*', and package.module:object.
+    """Return the registry entries that names select.
 
-    Without names, all registered entries are returned. With ``by_value``, an object's module is pickled with it, for
-    workers that cannot import the module. Raises `AuditError` for a name that is not registered.
+    A name is a registered name, a pattern such as 'broken/*', or the place of an object of the user's, such as
+    'package.module:object'. Without names, all registered entries are returned. If ``by_value`` is true, an object is
+    pickled together with its module, for workers that cannot import the module. Raises `AuditError` for a name that is
+    not registered.
     """
     if not names:
         return list(registered().values())
@@ -176,9 +178,11 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
 
 
 def own_object(name: str, by_value: bool = False) -> Any:
-    """Import ``package.module:object`` or ``FILE.py:object``; the current folder is importable, as for ``python -m``.
+    """Import an object of the user's, which is named as ``package.module:object`` or ``FILE.py:object``.
 
-    Raises `AuditError` if there is no such object, or if its module cannot be imported.
+    Modules in the current folder can be imported, as with ``python -m``. If ``by_value`` is true, the object will be
+    pickled together with its module. Raises `AuditError` if there is no such object, or if its module cannot be
+    imported.
     """
     module_name, _, path = name.partition(":")
     folder = os.getcwd()
@@ -228,10 +232,11 @@ def own_entry(
     claim: Claim | None = None,
     fresh: bool = False,
 ) -> Entry:
-    """Return the entry for an object of the user's: an `Entry`, a mechanism, or a function with pairs and a claim.
+    """Return a registry entry for an object of the user's: an `Entry`, a mechanism, or a function.
 
-    ``pairs`` and ``claim`` replace those of a mechanism. With ``fresh`` the object is called without arguments before
-    every run, and returns the function. Raises `AuditError` if the object cannot be audited.
+    ``name`` is the place of the object, such as 'package.module:object'. ``pairs`` and ``claim`` replace those of a
+    mechanism; a function has none and needs both. If ``fresh`` is true, the object is a factory, which is called
+    without arguments before every run and returns the function. Raises `AuditError` if the object cannot be audited.
     """
     found = own_object(name, by_value)
     if isinstance(found, Entry):
@@ -252,16 +257,19 @@ def own_entry(
 
 
 def entry_of(name: str) -> Entry | None:
-    """Return the entry of the mechanism 'version/label', installing its library if necessary; None if there is none."""
+    """Return the entry of a library's mechanism by its full name, for example 'opendp-0.16.0/laplace'.
+
+    The library is installed if necessary. Returns None if no registered library has a mechanism of this name.
+    """
     rows = ((one, row) for one in libraries().values() for row in one.rows)
     return next((one.entries([row])[0] for one, row in rows if row.name == name), None)
 
 
 def matching(found: Sequence[Library], patterns: Sequence[str]) -> dict[str, list[Listed]]:
-    """Return the rows of each library that match one of the patterns; all rows if there are no patterns.
+    """Return the listed mechanisms of each library that match one of the patterns, by the library's name.
 
-    A pattern may contain the version ('opendp-0.16.0/laplace') or not ('laplace'). Raises `AuditError` for a pattern
-    that matches nothing.
+    A pattern may contain the version ('opendp-0.16.0/laplace') or not ('laplace'). Without patterns, all mechanisms are
+    returned. Raises `AuditError` for a pattern that matches nothing.
     """
     labels = {row.name: (row.name, row.name.partition("/")[2]) for one in found for row in one.rows}
     for pattern in patterns:

@@ -1,4 +1,4 @@
-"""One door to everything that an audit runs: `Runs` draws outputs to learn from and counts what certifies.
+"""All runs of one audit: `Runs` draws training outputs and counts the guesses of certification runs.
 
 It holds what all runs of one audit share: prepared output laws, random streams, workers, the checkpoint, the tests of
 whether runs are independent, progress, and the notes of the result. It stands alone so that every kind of audit, hunts
@@ -42,7 +42,10 @@ from epsaudit.witnesses.events import Witness
 
 
 class Specification(Protocol):
-    """What `Runs` needs to know of an audit: the mechanism, the claim, the pairs, and the most runs."""
+    """The part of an audit's specification that `Runs` needs.
+
+    It states the mechanism, the claim, the pairs of datasets, the maximum number of runs (trials) and the confidence.
+    """
 
     @property
     def mechanism(self) -> Mechanism: ...
@@ -56,29 +59,32 @@ class Specification(Protocol):
     def confidence(self) -> float: ...
 
     def identity(self, kind: str, near: float | None = None) -> Identity:
-        """Return what identifies the audit in a checkpoint."""
+        """Return what identifies the audit in a checkpoint.
+
+        ``kind`` is the kind of audit, for example 'fixed size'.
+        """
 
 
 class Runs:
-    """All runs of one audit.
+    """All runs of one audit: it draws training outputs and counts the guesses of certification runs.
 
     Parameters
     ----------
     spec : Specification
-        What is audited.
+        The mechanism, the claim and the pairs to audit.
     seed : int
-        Root of all random streams.
+        The seed from which all random streams are derived.
     n_jobs : int, optional
-        Parallel workers, as joblib's; None takes every core or the active `joblib.parallel_config`.
+        Number of parallel workers, as in joblib; None takes the active `joblib.parallel_config`, or else every core.
     progress : callable, optional
-        Called with a `Progress` after every chunk.
+        A function that is called with a `Progress` after every chunk.
     record : AuditRecord, optional
-        Where finished chunks are recorded; by default nowhere.
+        The record of finished chunks. By default nothing is recorded.
 
     Attributes
     ----------
     total : int
-        Runs that training has made so far, on both datasets of all pairs, without those of copies.
+        Number of training runs so far, on both datasets of all pairs, without the runs of copies.
 
     Examples
     --------
@@ -120,10 +126,10 @@ class Runs:
         kind: str = "fixed size",
         near: float | None = None,
     ) -> Iterator[Runs]:
-        """Open the checkpoint of one audit, if a path is given, and yield its runs.
+        """Yield the runs of one audit, which use a checkpoint file if a path is given.
 
-        Raises `AuditError` for a seed, a callback or a path that is none, as `Checkpoint` does, and if the mechanism
-        might repeat its noise after a restart.
+        Raises `AuditError` if the seed, the callback or the path is invalid, if the checkpoint cannot be used (see
+        `Checkpoint`), or if the mechanism might repeat its noise after a restart.
         """
         if checkpoint is not None and not (isinstance(checkpoint, str | os.PathLike) and os.fspath(checkpoint)):
             raise AuditError(f"checkpoint is {checkpoint!r}; it must be the path of a file.")
@@ -144,18 +150,21 @@ class Runs:
 
     @functools.cached_property
     def copy_test(self) -> CopyTest:
-        """The test of whether a function keeps anything from run to run; its first part runs when it is made."""
+        """The test of whether the mechanism keeps anything from one run to the next.
+
+        The first access runs the first part of the test.
+        """
         provenance()  # asks git, which may hang: do this before the runs and not after them
         return CopyTest(self.spec.mechanism, self.spec.pairs[0], self.spec.trials)
 
     @property
     def copy_runs(self) -> int:
-        """Runs of copies of the function so far, which neither train nor certify."""
+        """Number of runs of copies of the mechanism so far. They neither train nor certify."""
         return self.copy_test.runs
 
     @property
     def mechanism(self) -> Mechanism:
-        """The mechanism with what the test of copies found out about its randomness."""
+        """The mechanism, together with what the test of copies found out about its randomness."""
         return self.copy_test.mechanism
 
     @functools.cached_property
@@ -165,7 +174,10 @@ class Runs:
 
     @functools.cached_property
     def laws(self) -> list[OutputLaws]:
-        """The output laws of both datasets of every pair; `AuditError` if the mechanism cannot prepare one."""
+        """The output laws on both datasets of every pair.
+
+        Raises `AuditError` if the mechanism cannot prepare an output law.
+        """
         mechanism = self.mechanism
         if self.record.kept:
             check_restart(mechanism)
@@ -179,7 +191,7 @@ class Runs:
         return laws
 
     def prepare(self) -> None:
-        """Prepare the mechanism on every pair, so that what is wrong is raised before any run."""
+        """Prepare the mechanism on every pair, so that its errors are raised before any run."""
         _ = self.laws
 
     def _prepare(self, pair: DatasetPair) -> OutputLaws:
@@ -208,9 +220,10 @@ class Runs:
     # runs to learn from
 
     def draw(self, pair: int, size: int, index: int, stage: Stage = "training") -> tuple[Outputs, Outputs]:
-        """Draw ``size`` training outputs on each dataset of a pair, from the stream of this stage and index.
+        """Draw ``size`` training outputs on each dataset of the pair with index ``pair``.
 
-        Raises `AuditError` if the outputs show that runs depend on one another.
+        ``stage`` and ``index`` select the random stream. Raises `AuditError` if the outputs show that runs depend on
+        one another.
         """
         progress = self._report_training if self.progress is not None and self._training_limit else None
         outputs = training_outputs(
@@ -220,9 +233,9 @@ class Runs:
         return outputs
 
     def train(self, pair: int, size: int, index: int, stage: Stage = "training") -> tuple[Outputs, Outputs]:
-        """Draw training outputs, and test the first ones of each pair as `test` does.
+        """Draw training outputs as `draw` does, and test the first outputs of each pair as `test` does.
 
-        Raises `AuditError` also if every run of every pair raised the same exception.
+        Raises `AuditError` if one of the two methods does, or if every run of every pair raised the same exception.
         """
         outputs = self.draw(pair, size, index, stage)
         if pair not in self._first:
@@ -233,7 +246,7 @@ class Runs:
         return outputs
 
     def test(self, pair: int, outputs: tuple[Outputs, Outputs]) -> None:
-        """Raise `AuditError` if outputs of a pair show that the mechanism keeps draws from run to run."""
+        """Raise `AuditError` if the outputs of a pair show that the mechanism keeps random draws from run to run."""
         self.copy_test.test(self.laws[pair], outputs)
 
     def refuse_if_all_failed(self, blocks: Sequence[Outputs]) -> None:
@@ -241,11 +254,14 @@ class Runs:
         refuse_if_all_failed(self.mechanism.name, blocks, self.mechanism, self.spec.pairs[0].x)
 
     def rates(self, pair: int) -> Rates:
-        """Return the rates of the marks in the first training outputs of a pair, with which later runs are compared."""
+        """Return the frequencies of simple properties of the first training outputs of a pair; see `Rates`.
+
+        Certification runs are compared with them, to notice a mechanism that changes on the way.
+        """
         return Rates.of(self._first[pair])
 
     def expect_training(self, most: int) -> None:
-        """Report training as one stage of at most ``most`` runs, in however many parts it is drawn."""
+        """Set the maximum number of training runs, so that progress shows the parts of training as one stage."""
         self._training_limit = most
 
     def _report_training(self, part: Progress) -> None:
@@ -265,10 +281,12 @@ class Runs:
         bound: Callable[[Counts], float] | None = None,
         rates: Rates | None = None,
     ) -> Counts:
-        """Play the membership game with fresh runs on a pair and count the guesses of a witness.
+        """Make fresh runs on a pair and count the guesses of a witness.
 
-        ``bound`` maps the counts so far to the bound that progress shows; ``rates`` are those of training, with which
-        these runs are compared. Raises `AuditError` if runs depend on one another, or if the rates have moved.
+        Every run is a round of the membership game: a fair coin chooses the dataset, and the witness guesses it from
+        the output. ``bound`` maps the counts so far to the bound that progress shows. ``rates`` are the result of
+        `rates`, with which these runs are compared. Raises `AuditError` if runs depend on one another, or if they
+        differ from training.
         """
         return certification_counts(
             self.laws[pair],
@@ -291,29 +309,29 @@ class Runs:
         until: float = math.inf,
         **how: Any,
     ) -> int:
-        """Compare the counts of a witness with those of fresh copies of the mechanism; see `CopyTest.compare`."""
+        """Compare how often new copies of the mechanism fall into the events of a witness; see `CopyTest.compare`."""
         return self.copy_test.compare(self.laws[pair], witness, counts, self.seed, refuted, until, **how)
 
     # what the result says
 
     def finished(self, read: Callable[[dict[str, Any]], Read]) -> Read | None:
-        """Return the finished result that the checkpoint holds, None if it holds none."""
+        """Return the final result that the checkpoint holds, converted by ``read``, or None if it holds none."""
         return self.record.once("result", read)
 
     def finish(self, result: Read, write: Callable[[], Mapping[str, Any]]) -> Read:
-        """Record the finished result in the checkpoint, if there is one, and return it."""
+        """Record the final result in the checkpoint, if there is one, and return the result."""
         self.record.record_once("result", write)
         return result
 
     def notes(self, pair: int) -> tuple[str, ...]:
-        """Return what the result says of how the runs on a pair were made."""
+        """Return notes for the result on how the runs on a pair were made."""
         return (*notes_on(self.laws[pair]), *self.copy_test.notes.get(id(self.laws[pair]), ()))
 
     def result_fields(self, pair: int, notes: Sequence[str]) -> dict[str, Any]:
         """Return the fields that the results of all audits on pairs of datasets have in common.
 
-        The field "notes" contains ``notes`` and the notes on how all runs so far were made, so this method is called
-        after the last run.
+        The field "notes" contains ``notes`` and further notes on how the runs were made. This method must therefore be
+        called after the last run.
         """
         spec, chosen = self.spec, self.spec.pairs[pair]
         apart = [describe_distance(chosen, spec.claim.symbol)] if spec.mechanism.adjacency is None else []
@@ -340,7 +358,7 @@ class Runs:
 
 
 def exact_parameter(claim: Claim, laws: OutputLaws) -> float | None:
-    """Return the exact value of the claim's parameter on two output laws, None if it is not known here."""
+    """Return the exact value of the claim's parameter for two output laws, or None if it cannot be computed."""
     compute = find_extension("exact_parameter")
     found: float | None = None if compute is None else compute(claim, laws)
     return found

@@ -28,28 +28,28 @@ from epsaudit.witnesses.events import Witness
 UNREAD = "differs between x and x' and is not read, so return it as a part of its own"
 COPIED = "the function changes its dataset: every run was given a copy"
 MAX_TRAINING_NUMBERS = 48_000_000
-"""[memory] Maximum number of numbers in the training outputs that are kept of each dataset: 384 MB, or 480 MB if an
-output is an array of 100,000 numbers."""
+"""[memory] Maximum number of numbers in the training outputs that are kept for each dataset. They take 384 MB, or 480
+MB if an output is an array of 100,000 numbers."""
 
 
 def changed(sides: OutputLaws) -> tuple[bool, bool]:
-    """Return for both datasets whether a run was seen to change the dataset."""
+    """Return for each of the two datasets whether a run was seen to change it."""
     first, second = getattr(sides[0], "dataset", None), getattr(sides[1], "dataset", None)
     return bool(getattr(first, "changes", False)), bool(getattr(second, "changes", False))
 
 
 def notes_on(sides: Any) -> tuple[str, ...]:
-    """Return the notes of a result on how its runs were made, and on parts of outputs that no witness reads."""
+    """Return notes for a result: how its runs were made, and which parts of outputs no witness reads."""
     first, second = getattr(sides[0], "ignored", None), getattr(sides[1], "ignored", None)
     kinds = find_differing(first, second) if first and second else []
     return (COPIED,) * any(changed(sides)) + (f"{UNREAD}: {', '.join(kinds)}",) * bool(kinds)
 
 
 def adopt_observations(sides: Any, seen: Sequence[bool], ignored: Sequence[IgnoredParts | None] = (None, None)) -> None:
-    """Take over what a worker found out, so that other workers need not find it out again.
+    """Store what a worker observed about the output laws, so that other workers need not observe it again.
 
-    ``seen`` says for both laws whether a run changed its dataset; ``ignored`` holds what was seen of parts of outputs
-    that no witness reads.
+    ``seen`` says for each dataset whether a run changed it. ``ignored`` holds for each dataset the counts of those
+    parts of outputs that no witness reads.
     """
     for side, changes, more in zip(sides, seen, ignored, strict=True):
         if changes:
@@ -71,8 +71,8 @@ def training_outputs(
 ) -> tuple[Outputs, Outputs]:
     """Draw ``size`` training outputs on each dataset of a pair.
 
-    The random streams are those of the stage with this index. Other arguments are as for `certification_counts`.
-    Raises `AuditError` if the outputs show that runs depend on one another.
+    ``stage`` and ``index`` select the random streams. The other arguments are as for `certification_counts`. Raises
+    `AuditError` if the outputs show that runs depend on one another.
     """
     workers, record = workers or Workers(n_jobs=1), record or AuditRecord()
     # laws that promise independent outputs are drawn in the largest blocks, functions and programs in about 32 chunks
@@ -123,30 +123,32 @@ def certification_counts(
     bound: Callable[[Counts], float] | None = None,
     rates: Rates | None = None,
 ) -> Counts:
-    """Play the membership game and count the guesses of a witness: each run flips a fair coin and draws on x or on x'.
+    """Play the membership game and count the guesses of a witness.
+
+    In every run a fair coin chooses the dataset x or x', and the witness guesses the dataset from the output.
 
     Parameters
     ----------
     sides : OutputLaws
-        The laws of both datasets.
+        The output laws on both datasets.
     witness : Witness
         The witness whose guesses are counted.
     runs : int
-        The runs on both datasets together.
+        Number of runs on both datasets together.
     seed : int
         The seed of the audit.
     workers : Workers, optional
-        Who draws the chunks.
+        The workers that draw the chunks.
     record : AuditRecord, optional
-        Where chunks are recorded; chunks that it holds are not run again.
+        The record of finished chunks. Chunks that it holds are not drawn again.
     progress : callable, optional
         Called with a `Progress` after every chunk.
     bound : callable, optional
         Maps counts to the bound that progress shows.
     rates : Rates, optional
-        How often training outputs showed some marks, with which these runs are compared.
+        Frequencies of simple properties (marks) in training outputs, with which these runs are compared.
 
-    Raises `AuditError` if runs depend on one another, or if they show the marks more or less often than before.
+    Raises `AuditError` if runs depend on one another, or if they have the marks more or less often than in training.
     """
     workers, record = workers or Workers(), record or AuditRecord()
     total, before, events = np.zeros(6, np.int64), 0, witness.events
@@ -183,10 +185,10 @@ def certification_counts(
 def _train_chunk(
     shared: tuple[OutputLaws, int, int], chunk: Chunk
 ) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...], tuple[IgnoredParts | None, ...]]:
-    """Draw a training chunk.
+    """Draw a training chunk in a worker.
 
-    Returns the outputs on both datasets, the seconds that drawing took, whether each dataset was changed, and what was
-    seen of parts that no witness reads.
+    Returns the outputs on both datasets, the seconds that drawing took, whether each dataset was changed by a run, and
+    the counts of parts of outputs that no witness reads.
     """
     sides, seed, share = shared
     started = time.perf_counter()
@@ -206,7 +208,11 @@ def _train_chunk(
 def _count_chunk(
     shared: tuple[OutputLaws, Witness, int, Rates | None], chunk: Chunk
 ) -> tuple[Tally, NDArray[np.int64], tuple[bool, ...]]:
-    """Return the counts of a chunk in the order of the fields of `Counts`, its marks, and which dataset was changed."""
+    """Draw a certification chunk in a worker and count the guesses of the witness.
+
+    Returns the counts in the order of the fields of `Counts`, the counts of `Rates.seen` for both datasets, and whether
+    each dataset was changed by a run.
+    """
     sides, witness, seed, rates = shared
     tally, rated = np.zeros(6, dtype=np.int64), np.zeros((2, 5), np.int64)
     for side, block in draw_chunk(sides, chunk, seed):

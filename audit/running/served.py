@@ -22,7 +22,7 @@ from epsaudit.running.programs import CommandMechanism, command
 
 @dataclass(frozen=True)
 class Served:
-    """A function in another environment; a call with values of its parameters makes a mechanism of it.
+    """A function in another Python environment. Calling the object with parameter values returns a mechanism.
 
     >>> Served("statistics:mean")({}).name
     'statistics:mean'
@@ -52,7 +52,7 @@ class Served:
 def stated_claims(
     function: str, environment: str | None, parameters: Sequence[Mapping[str, Any]], *, timeout: float = 300.0
 ) -> Callable[[Mapping[str, Any]], Claim]:
-    """Ask a library, in its own environment, for its claim at each of several values of its parameters.
+    """Ask a library, in its own Python environment, which privacy claims it states for given parameter values.
 
     Parameters
     ----------

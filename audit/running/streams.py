@@ -27,17 +27,22 @@ STAGES: dict[Stage, int] = {
     "many runs": 7,  # the order of tied scores
     "holdout": 8,  # (0) the matching, (1) the opened pairs, (2) the coins, (3) samples and queries of scores of tables
 }
-"""The first number of the spawn key of each stage; the comments give the numbers that follow it. No stream has a key of
-one number only, because generators that others spawn have such keys."""
+"""The first number of the spawn key of each stage. The comments give the numbers that follow it. No key consists of one
+number only, because such keys are used when a mechanism spawns generators."""
 
 
 def entropy(seed: int | None) -> int:
-    """Return the seed, or a fresh one of 63 bits for None; raise `AuditError` if it is no whole number >= 0."""
+    """Return the seed, or a new random seed of 63 bits if it is None.
+
+    Raises `AuditError` if the seed is not a whole number of at least 0.
+    """
     return secrets.randbits(63) if seed is None else whole_at_least(seed, 0, "seed")
 
 
 def stream(seed: int, stage: Stage, *key: int) -> np.random.Generator:
-    """Return the random generator of one chunk: the child of the seed with spawn key (number of the stage, *key).
+    """Return a random generator that is determined by a seed, a stage of the audit, and further numbers.
+
+    It is the child of the seed with the spawn key (number of the stage, *key).
 
     >>> bool(stream(1, "training", 0).random() == stream(1, "training", 0).random())
     True
@@ -46,5 +51,5 @@ def stream(seed: int, stage: Stage, *key: int) -> np.random.Generator:
 
 
 def stream_of(seed: int, key: tuple[int, ...]) -> np.random.Generator:
-    """Return the random generator with a whole spawn key, which begins with the number of the stage."""
+    """Return the random generator of a seed and a complete spawn key, which begins with the number of the stage."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -38,9 +38,10 @@ def side_by_side(
     jobs: int | None,
     in_order: bool,
 ) -> Iterator[tuple[Task, TaskResult]]:
-    """Yield every part together with ``function(shared, part)``, computed by joblib; see `Workers.each`.
+    """Yield every part together with ``function(shared, part)``, computed in parallel by joblib.
 
-    Raises `AuditError` if a worker or the cluster is lost, or if ``shared`` cannot be sent to another process.
+    The arguments are as for `Workers.each`; ``jobs`` is joblib's number of jobs. Raises `AuditError` if a worker or the
+    cluster is lost, or if ``shared`` cannot be sent to another process.
     """
     import joblib  # slow to import, and small audits need none of it
     from joblib.parallel import get_active_backend
@@ -85,9 +86,10 @@ def side_by_side(
 
 
 class Job:
-    """What all parts share, pickled once for all of them, and by value, so that lambdas can be sent as well.
+    """The data that all parts of one parallel computation share, pickled only once for all parts.
 
-    The class has no ``__weakref__``, because joblib's dask backend would keep objects that have one on one worker.
+    It is pickled by cloudpickle, so that lambdas can be sent as well. The class has no ``__weakref__``, because
+    joblib's dask backend would send an object that has one to a single worker.
     """
 
     __slots__ = ("_sealed", "ends", "shared")
@@ -98,11 +100,11 @@ class Job:
         self._sealed = sealed
 
     def close(self) -> None:
-        """Tell workers that are threads that nobody waits for their results any more."""
+        """Set the job's cancellation event, which tells worker threads that nobody waits for their results any more."""
         self.ends[-1].set()
 
     def seal(self) -> bytes:
-        """Return the pickled object; raise `AuditError` if it cannot be pickled."""
+        """Return the shared data as a pickle. Raises `AuditError` if it cannot be pickled."""
         if self._sealed is None:
             try:
                 self._sealed = cloudpickle.dumps(self.shared)
@@ -131,7 +133,7 @@ def _one(job: Job, function: Callable[[Any, Task], TaskResult], number: int, par
 
 @functools.cache
 def _follow_the_parent() -> None:
-    """End this worker process when its parent is gone; loky itself would wait for minutes."""
+    """End this worker process when its parent process has ended. Without this, loky would wait for minutes."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -143,13 +145,14 @@ def _follow_the_parent() -> None:
 
 
 _code_of_workers: list[Any] = []
-"""The code that the running worker processes have loaded: modules of the user's, search paths, working folder."""
+"""What determines the code that the running worker processes have loaded: the user's modules, the import path and the
+working folder."""
 
 
 def _restart_outdated_workers() -> None:
-    """Stop the worker processes of this machine if the user's code changed since they started, as in a notebook.
+    """Stop the worker processes of this machine if the user's code has changed since they started.
 
-    loky starts new ones, which load the code as it is now.
+    This happens in notebooks. loky then starts new processes, which load the present code.
     """
     own = [(name, module) for name, module in list(sys.modules.items()) if is_own(module)]
     modules = [(name, module.__file__, id(getattr(module, "__spec__", None))) for name, module in own]
@@ -217,9 +220,9 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
 
 
 def _compared_versions() -> dict[str, str]:
-    """Return the versions that must agree between this process and a worker.
+    """Return the versions of Python and of packages that must be the same in this process and in a worker.
 
-    Of Python's version only the first two numbers are compared, because code that is sent by value runs in all
+    Of Python's version only the first two numbers are compared, because code that is pickled by value runs in all
     releases with the same two numbers.
     """
     found = {name: provenance()[name] for name in COMPARED}
