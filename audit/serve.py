@@ -92,10 +92,12 @@ def parse_arguments() -> argparse.Namespace:
     words.add_argument("function", help="module:function, or FILE.py:function")
     words.add_argument("parameters", nargs="?", default="{}", type=json.loads, help="keyword arguments as JSON")
     words.add_argument(
-        "--data", choices=sorted(DATASET_FORMS), default="plain", help="what the function takes a dataset as"
+        "--data", choices=sorted(DATASET_FORMS), default="plain", help="the form in which the function takes a dataset"
     )
-    words.add_argument("--fresh", action="store_true", help="the function makes what is run, anew for every run")
-    words.add_argument("--describe", action="store_true", help="print what is known of the function as JSON, and end")
+    words.add_argument(
+        "--fresh", action="store_true", help="the function makes the function that is run, anew for every run"
+    )
+    words.add_argument("--describe", action="store_true", help="print the properties of the function as JSON, and end")
     given = words.parse_intermixed_args()
     if not isinstance(given.parameters, dict):
         sys.exit(f"PARAMETERS are {given.parameters!r}; give keyword arguments as a JSON object.")
@@ -188,7 +190,7 @@ class Server:
             try:
                 outputs = call(self.many, size)
             except (Exception, SystemExit) as error:
-                advice = "a block that fails as a whole says nothing of its runs, so let it return, or leave it out"
+                advice = "a call that fails tells nothing about its single runs; let many return outputs, or remove it"
                 raise ValueError(f"many raised {exception_name(error)}; {advice}") from error
             if isinstance(outputs, (str, bytes, Mapping, Set)) or hasattr(outputs, "columns"):
                 raise TypeError(f"many returned one {type(outputs).__name__}; return a list or an array of outputs")

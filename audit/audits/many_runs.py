@@ -93,7 +93,7 @@ class Tail:
 
     @property
     def likely_runs(self) -> int:
-        """Number of all runs, in the tail or not, for which the guess of the tail is right.
+        """Number of all runs, in the tail or not, for which the guess of the tail would be right.
 
         These are the runs with the canary if ``above`` is true, and the runs without it otherwise.
         """
@@ -106,7 +106,7 @@ class Tail:
 
     @property
     def rare_runs(self) -> int:
-        """Number of all runs, in the tail or not, for which the guess of the tail is wrong.
+        """Number of all runs, in the tail or not, for which the guess of the tail would be wrong.
 
         These are the runs without the canary if ``above`` is true, and the runs with it otherwise.
         """
@@ -135,11 +135,11 @@ class Tail:
 def rank_p_value(claim: Claim, rank: int, rare_runs: int, seen: int, likely_runs: int, least: float) -> float:
     """Return an upper bound on the probability, if the claim is true, that a tail contains at least ``seen`` scores.
 
-    There are ``rare_runs`` scores, and the tail begins at the score with the given rank among them. The function counts
-    how many of ``likely_runs`` further scores, on the neighbouring dataset, are in the tail. Let U be the probability
-    that a rare run is in the tail. Its distribution is Beta(rank, rare_runs - rank + 1). Given U, the count is binomial
-    with a success probability of at most ``claim.greatest(U)``. The result is rounded up: for values of U that have the
-    total probability ``least``, all further scores are assumed to be in the tail.
+    The tail begins at the score with the given rank among the scores of ``rare_runs`` runs on one dataset. The scores
+    that are counted are those of ``likely_runs`` runs on the neighbouring dataset. Let U be the probability that a
+    score on the first dataset is in the tail. Its distribution is Beta(rank, rare_runs - rank + 1). Given U, the count
+    is binomial with a success probability of at most ``claim.greatest(U)``. The result is rounded up: for values of U
+    that have the total probability ``least``, all counted scores are assumed to be in the tail.
 
     >>> from epsaudit import PureDP
     >>> round(rank_p_value(PureDP(1.0), 10, 500, 60, 500, 1e-6), 3)

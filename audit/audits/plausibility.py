@@ -253,7 +253,7 @@ def _check_end(result: SequentialResult) -> Iterator[str]:
 
 
 def _check_counts(counts: Counts, witness: Witness) -> Iterator[str]:
-    """Yield a sentence for each count that is impossible for the events of this witness."""
+    """Yield a sentence for each impossible count of a witness, which is one or two events that guess datasets."""
     on_x, on_x_prime = counts.runs_x, counts.runs_x_prime
     as_x = counts.guess_x_on_x, counts.guess_x_on_x_prime
     as_x_prime = counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime
@@ -296,10 +296,10 @@ def _check_fair_coins(first: int, second: int, unknown: int, what: str, other: s
 def _common_numbers(*events: Region) -> NDArray[np.bool_]:
     """Return a mask that has a True value if some number lies in all of the given events.
 
-    The mask is about 0, the ends of all intervals, the excluded numbers, and the floats next to each of these. If the
-    events have any number in common, they have one of these in common. All events must have the same feature, which is
-    the function of an output whose values the intervals contain. Excluded outputs are numbers only if the feature is
-    the output itself.
+    The mask has one element for each of the following numbers: 0, the ends of all intervals, the excluded numbers, and
+    the floats next to each of these. If the events have any number in common, they have one of these in common. All
+    events must have the same feature, which is the function of an output whose values the intervals contain. Excluded
+    outputs are numbers only if the feature is the output itself.
     """
     ends = [end for event in events for interval in event.intervals for end in (interval.low, interval.high)]
     taken = [atom for event in events for atom in event.excluded if type(atom) is float]

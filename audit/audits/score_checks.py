@@ -95,13 +95,13 @@ def read_rows(
     elif (twice := find_duplicate(rows.runs, rows.canaries)) is not None:
         canary, run = rows.canary_names[rows.canaries[twice]], rows.run_names[rows.runs[twice]]
         raise AuditError(
-            f"Canary {canary} is twice in run {run}: a duplicate is told by its twin. Keep one; if they are of "
-            "different runs, name the run of each (runs=, or a column run)."
+            f"Canary {canary} is twice in run {run}: both scores have the same coin, and would count as two. "
+            "Keep one; if they are of different runs, name the run of each (runs=, or a column run)."
         )
     if "scored" in given and (p := membership_p_value(coins, given["scored"])) < MIN_CHANCE:
         raise AuditError(
-            f"scored tells members from others (p = {p:.1g}): they were scored at another time, or by another "
-            "model. Score all of one run at once, by the model that it released."
+            f"The column scored distinguishes members from others (p = {p:.1g}): they were scored at different times, "
+            "or by different models. Score all canaries of a run at once, by the model that the run released."
         )
     return rows
 
@@ -115,12 +115,15 @@ def check_threshold(threshold: float | None, rows: ScoreRows) -> float | None:
         return None
     threshold = finite_at_least(threshold, -math.inf, "threshold")
     if np.sum(rows.scores == threshold) == 1 and len(np.unique(rows.scores)) > 2:
-        raise AuditError(f"The threshold {threshold:g} is one of the scores: it was chosen on them. Give none.")
+        raise AuditError(
+            f"The threshold {threshold:g} is one of the scores, so it was probably chosen by looking at them, which "
+            "voids the bound. Give no threshold."
+        )
     return threshold
 
 
 def check_assumption(assume: str | None, rows: ScoreRows) -> None:
-    """Raise `AuditError` if ``assume`` cannot be assumed of such data, or if the scores contradict the assumption."""
+    """Raise `AuditError` if ``assume`` does not fit the rows, or if the scores contradict the assumption."""
     if assume not in (None, "independent") or (assume and rows.are_runs_of_one_canary):
         raise AuditError(f"assume is {assume!r}; it may be 'independent', of canaries that share a run, or None.")
     if assume and (p := dependence_p_value(rows.included, rows.scores, rows.runs)) < MIN_INDEPENDENT_P_VALUE:
@@ -152,7 +155,7 @@ def explain_rows(shape: tuple[int, ...]) -> str:
 
 
 def number_values(column: NDArray[Any], what: str) -> tuple[NDArray[np.intp], Sequence[Any]]:
-    """Return the number of each row's value among the distinct values of a column, and the distinct values.
+    """Give every distinct value of a column a number; return the number of each row and the distinct values.
 
     Raises `AuditError`, which names the column ``what``, if a value is missing.
     """
@@ -161,7 +164,7 @@ def number_values(column: NDArray[Any], what: str) -> tuple[NDArray[np.intp], Se
         missing = np.array([one is None or one != one or not str(one).strip() for one in column.tolist()])
     if np.any(missing):
         place = int(np.argmax(missing))
-        raise AuditError(f"{what} says nothing of row {place + 1}; it must have a value for each score.")
+        raise AuditError(f"{what} has no value in row {place + 1}; it must have a value for each score.")
     try:
         names, place_of = np.unique(column, return_inverse=True)
     except TypeError:  # the values have several types
@@ -192,7 +195,7 @@ def refuse_unnamed_canaries(included: Bools, of_run: NDArray[np.intp], names: Se
 
 
 def find_duplicate(runs: NDArray[np.intp], canaries: NDArray[np.intp]) -> int | None:
-    """Return the number of a row that has the same run and the same canary as another row; None if there is none."""
+    """Return the index of a row with the same run and the same canary as another row; None if there is no such row."""
     order = np.lexsort((canaries, runs))
     same = (np.diff(runs[order]) == 0) & (np.diff(canaries[order]) == 0)
     return int(order[np.argmax(same)]) if np.any(same) else None
@@ -207,15 +210,15 @@ def refuse_shared_coins(
 ) -> None:
     """Raise `AuditError` if two canaries are in exactly the same runs, or if two runs have exactly the same canaries.
 
-    Fair coins almost never produce this; copies of a canary or of a run do.
+    Fair coins almost never produce this, but a canary or a run that is in the data twice does.
     """
     for what, groups, names, others in (("Canaries", ids, id_names, of_run), ("Runs", of_run, run_names, ids)):
         chance, first, second = find_shared_coins(included, groups, others)
         if chance < MIN_CHANCE:
-            these = "are in the same runs" if what == "Canaries" else "have the same canaries in"
+            these = "are in exactly the same runs" if what == "Canaries" else "have exactly the same canaries"
             raise AuditError(
-                f"{what} {names[first]} and {names[second]} {these} throughout, or exactly the others (p = "
-                f"{chance:.1g}): they share their coins, which would count as several. Keep one of them, and of all "
+                f"{what} {names[first]} and {names[second]} {these}, or exactly opposite ones (p = "
+                f"{chance:.1g}): they share their coins, and would count as two. Keep one of them, and one of all "
                 "others that share a coin."
             )
 
@@ -359,6 +362,8 @@ def dependence_p_value(included: Bools, scores: Floats, runs: NDArray[Any]) -> f
 def describe_direction(scores: Floats, included: Bools) -> list[str]:
     """Return a note if scores do not distinguish members from others, or if members score lower than others.
 
+    Members are canaries that were in the dataset. The list is empty if there is nothing to note.
+
     >>> coins = np.arange(60) % 2 == 0
     >>> describe_direction(np.where(coins, 0.1, 2.3), coins)[0][:66]
     'Members score lower than others (area 0.000 under the curve), but '
@@ -392,9 +397,10 @@ def _direction_notes(area: float, p: float) -> list[str]:
 
 
 def membership_p_value(included: Bools, column: NDArray[Any]) -> float:
-    """Return a p-value of the hypothesis that the values of a column are independent of membership.
+    """Return a p-value of the hypothesis that the values of a column do not depend on which canaries were in.
 
-    Numbers and dates are compared by their order, and texts by how often each text occurs among members and others.
+    Numbers and dates are compared by their order. Texts are compared by how often each text occurs among the canaries
+    that were in and among the others.
 
     >>> membership_p_value(np.arange(60) < 30, np.repeat(["before", "after"], 30)) < 1e-6
     True

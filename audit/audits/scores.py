@@ -133,7 +133,10 @@ def audit_scores(
     claim = is_claim(claim, name)
     if rows.are_runs_of_one_canary or assume:
         if guesses is not None or method != "auto":
-            raise AuditError("guesses and method are of one run; of many runs, or assume=, give threshold=, or none.")
+            raise AuditError(
+                "guesses and method are arguments for one run; for many runs, or with assume=, give threshold= or "
+                "nothing."
+            )
         return audit_many_runs(
             rows.scores[rows.included],
             rows.scores[~rows.included],

@@ -112,7 +112,9 @@ def check_trials(trials: Any, what: str = "trials") -> int:
     """
     number = whole_at_least(trials, MIN_TRIALS, what)
     if number > MAX_TRIALS:
-        raise AuditError(f"{what} is {trials!r}; no audit ends that has more than {MAX_TRIALS:,} runs.")
+        raise AuditError(
+            f"{what} is {trials!r}; it must be at most {MAX_TRIALS:,}, because a larger audit would not end."
+        )
     return number
 
 
@@ -152,7 +154,8 @@ def check_families(witnesses: str | Sequence[Family]) -> Sequence[Family]:
     for family in families:
         if isinstance(family, type) or not callable(getattr(family, "fit", None)):
             raise AuditError(
-                f"{family!r} among the witnesses is no family: an object with fit(outputs, outputs_prime), as Tails()."
+                f"{family!r} among the witnesses is no family; a family is an object with fit(outputs, outputs_prime), "
+                "such as Tails()."
             )
     return families
 

@@ -109,12 +109,11 @@ def _estimate_at_best_threshold(
 
 
 def posterior_epsilon(tp: int, fp: int, tn: int, fn: int, delta: float, alpha: float) -> float:
-    """Return the epsilon up to which the posterior probability of epsilon is ``alpha``.
+    """Return the alpha-quantile of a posterior distribution of epsilon, which is an estimate and not a bound.
 
     The counts are true and false positives and negatives. The posterior is that of both error rates, with Jeffreys'
-    prior for each. The function finds the smallest epsilon for which the error rates that (epsilon, delta)-DP allows,
-    on both sides of the diagonal, have the posterior probability ``alpha`` (Zanella-Béguelin et al., 2023). The result
-    is an estimate and not a bound.
+    prior for each. The result is the smallest epsilon for which the error rates that (epsilon, delta)-DP allows, on
+    both sides of the diagonal, have the posterior probability ``alpha`` (Zanella-Béguelin et al., 2023).
 
     >>> round(posterior_epsilon(100, 96, 4, 0, 0.0, 0.05), 3)
     0.605

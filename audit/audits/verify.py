@@ -81,10 +81,10 @@ def rebuild(stored: dict[str, Any]) -> StoredResult:
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
     """Compute everything that follows from the counts of a stored result, and compare it with the stored values.
 
-    It is also checked that an audit can have produced the counts. If the result has the name of the registered
-    ``entry``, it must have the entry's claim. If the entry has the pair of the result and knows its output
-    distributions, the exact parameter is computed, and a bound above it is reported. Raises `AuditError` if the JSON
-    object is not a result.
+    It is also checked that an audit can have produced the counts. ``entry`` is a registered mechanism with its claim
+    and pairs. If the result has the name of the entry, it must have the entry's claim. If the entry has the pair of the
+    result and knows its output distributions, the exact parameter is computed, and a bound above it is reported. Raises
+    `AuditError` if the JSON object is not a result.
 
     >>> from epsaudit import PureDP, audit_scores
     >>> stored = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1).to_dict()

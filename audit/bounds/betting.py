@@ -186,7 +186,7 @@ def log_factors_at(claim: Claim, tangent: float | None, events: int) -> Floats:
 
 
 class GuessingWitness(Protocol):
-    """The property of a witness that the accounts need: its number of events, 1 or 2."""
+    """A witness as the accounts of the bets see it: they need only its number of events, 1 or 2."""
 
     @property
     def events(self) -> int: ...

@@ -117,12 +117,15 @@ class GuessSet:
         return self.of(self.canaries, self.guessed_in, self.guessed_out, self.guessed_in, self.guessed_out)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object from which `from_dict` restores this set."""
+        """Return a JSON object from which `from_dict` restores this set of guesses."""
         return codec.fields_to_json(self, self._written)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> GuessSet:
-        """Return the set that `to_dict` wrote; raise `AuditError` for impossible numbers."""
+        """Return the set of guesses from the JSON object that `to_dict` returned.
+
+        Raises `AuditError` if the numbers are impossible.
+        """
         return cls.of(**data)
 
     def __str__(self) -> str:
@@ -207,7 +210,7 @@ def guess_p_value(
 ) -> float:
     """Return the largest probability, under (epsilon, delta)-DP, that at least ``correct`` of the guesses are correct.
 
-    ``guesses`` of the coins of ``canaries`` canaries are guessed.
+    There are ``canaries`` canaries, and the coins of ``guesses`` of them are guessed.
 
     >>> round(guess_p_value(2, 2, 1, 1.0, 0.1), 4), round(guess_p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
     (0.9618, 0.9566)
@@ -360,11 +363,11 @@ def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) ->
 
 
 def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int, correct: int, tau: float) -> Floats:
-    """Return, for each parameter of a claim, the smallest total mass of a law of W with P[W >= correct] >= tau.
+    """Return, for each parameter of a claim, the smallest total mass of a measure with P[W >= correct] >= tau.
 
-    W is the number of correct guesses, and the law must be one that the claim with this parameter allows. If its total
-    mass exceeds 1, there is no such law, and the parameter is rejected at level tau. For example, that one canary is
-    guessed correctly with probability 0.9 is impossible under 0-DP and possible under 3-DP.
+    W is the number of correct guesses, and the measure must be one that the claim with this parameter allows. If its
+    total mass exceeds 1, it is no probability distribution, and the parameter is rejected at level tau. For example,
+    that one canary is guessed correctly with probability 0.9 is impossible under 0-DP and possible under 3-DP.
     """
     right = np.full(len(parameters), tau * correct / canaries)
     wrong = np.full(len(parameters), tau * (guesses - correct) / canaries)
@@ -415,7 +418,10 @@ def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, con
 
 @functools.lru_cache(maxsize=1 << 16)
 def delta_bound_on_curve(canaries: int, guesses: int, correct: int, epsilon: float, confidence: float) -> float:
-    """Return a lower bound on delta at ``epsilon`` by the trade-off method; 0 if nothing can be certified."""
+    """Return a lower bound on delta at ``epsilon`` by the trade-off method; 0 if nothing can be certified.
+
+    `parameter_bound` describes the method.
+    """
 
     def inverse(rare: Floats, delta: Floats) -> Floats:
         return approximate_inverse(rare, np.full_like(delta, epsilon), delta)

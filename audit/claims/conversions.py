@@ -56,11 +56,10 @@ def pure_to_gaussian(epsilon: float) -> float:
 
 
 def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
-    """Return the smallest delta with which a (claimed, delta)-DP mechanism also satisfies DP at another ``epsilon``.
+    """Return the smallest delta' such that (claimed, delta)-DP implies (epsilon, delta')-DP.
 
-    The argument ``delta`` belongs to ``claimed``. The result is the largest value of 1 - f(a) - e^epsilon a over a in
-    [0, 1], where f is the trade-off curve of (claimed, delta)-DP. With delta = 0, randomised response attains it.
-    Source: Kairouz, Oh and Viswanath (2015), Theorem 3.4.
+    It is the largest value of 1 - f(a) - e^epsilon a over a in [0, 1], where f is the trade-off curve of (claimed,
+    delta)-DP. With delta = 0, randomised response attains it. Source: Kairouz, Oh and Viswanath (2015), Theorem 3.4.
 
     >>> round(approximate_to_delta(1.0, 0.0, 0.0), 6), approximate_to_delta(1.0, 1e-5, 1.0)
     (0.462117, 1e-05)

@@ -187,7 +187,10 @@ class _OfOnePoint(_Checked):
         return greatest
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """Return the claimed epsilon for which `approximate_to_delta` returns ``delta`` at ``epsilon``."""
+        """Return the smallest claimed epsilon with which the privacy profile at ``epsilon`` is at least ``delta``.
+
+        It is the inverse of `approximate_to_delta`.
+        """
         epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
         claimed_delta = self.claimed_point[1]
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -101,7 +101,7 @@ class Adjacency(ABC):
 
 @dataclass(frozen=True)
 class AddRemove(Adjacency):
-    """The relation of two datasets of which one is the other without a single record (unbounded DP).
+    """The relation of datasets that differ in a single record, which only one of them contains (unbounded DP).
 
     >>> AddRemove().holds([1, 2, 2], [2, 1]), AddRemove().holds({"ann": 2}, {"ann": 9, "bob": 4})
     (True, False)
@@ -127,7 +127,7 @@ class Substitution(Adjacency):
 
 @dataclass(frozen=True)
 class MaxChange(Adjacency):
-    """The relation of vectors of query answers in which no answer differs by more than ``bound``."""
+    """The relation of two vectors of query answers in which no answer differs by more than ``bound``."""
 
     bound: float = 1.0
 

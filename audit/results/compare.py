@@ -29,8 +29,9 @@ SAME_RUNS, OTHER_COUNTS, NOT_TESTED = "no, the same runs", "other counts", "not 
 UNTESTED = {
     OTHER_COUNTS: "other counts: the same seed and budget gave other counts than before, so the code, or a library "
     "below it, has changed. Both bounds hold; no test says whether the privacy loss has moved.",
-    NOT_TESTED: "not tested: both bounds hold, each at its own confidence. What a sequential audit counts depends on "
-    "what it saw, and guesses about canaries of one run on each other: such counts have no exact test.",
+    NOT_TESTED: "not tested: both bounds hold, each at its own confidence. There is no exact test for these counts: a "
+    "sequential audit chooses from earlier outputs what it counts, and guesses about canaries of one run depend on "
+    "each other.",
 }
 """Verdicts about results that no test compares, and the sentence below the table that explains each of them."""
 NO_COUNTERPART = (
@@ -97,7 +98,9 @@ class Drift:
         told = [f"not compared: {reason}" for reason in self.not_compared]
         told += [sentence for verdict, sentence in UNTESTED.items() if verdict in verdicts]
         if any(one.old.seed == one.new.seed for one in self.comparisons):
-            told.append("One seed for both: the samples are not independent, so p-values mean nothing; recount.")
+            told.append(
+                "Both results have the same seed: the samples are not independent, so p-values mean nothing; recount."
+            )
         if count:
             told.append(
                 f"{sum(one.moved for one in self.comparisons)} of {count} moved. Fisher's exact test on the counts of "

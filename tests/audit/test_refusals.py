@@ -159,7 +159,7 @@ FAMILIES = "it must be 'auto', 'all' or a list of families"
 BOTH = {
     "no trials": ({"trials": 0}, f"trials is 0; it {WHOLE} 100"),
     "too few trials": ({"trials": 99}, f"trials is 99; it {WHOLE} 100"),
-    "trials without end": ({"trials": 1e300}, "trials is 1e+300; no audit ends that has more than"),
+    "trials without end": ({"trials": 1e300}, "trials is 1e+300; it must be at most"),
     "trials in words": ({"trials": "many"}, f"trials is 'many'; it {WHOLE}"),
     "certainty": ({"confidence": 1}, "confidence is 1; it must be at least 0.5 and below 1"),
     "per cent": ({"confidence": 95}, "confidence is 95;"),

@@ -99,7 +99,7 @@ def refuse(arguments, capsys, status, words):
 NUMBERS = [
     ("--trials many", "--trials is 'many'; it must be a finite number"),
     ("--trials 99", "at least 100"),
-    ("--trials 1e300", "--trials is 1e+300; no audit ends"),
+    ("--trials 1e300", "--trials is 1e+300; it must be at most"),
     ("--jobs 0", "--jobs is 0"),
     ("--timeout -1", "--timeout is -1.0"),
     ("--epsilon x", "'x' is not a valid float"),

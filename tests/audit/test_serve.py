@@ -200,7 +200,7 @@ def test_many_outputs_at_once_and_their_seeds():
 
 
 def test_many_that_fails_is_a_sentence():
-    with pytest.raises(AuditError, match="many raised ValueError; a block that fails as a whole says nothing"):
+    with pytest.raises(AuditError, match="many raised ValueError; a call that fails tells nothing"):
         outputs("registry:fails_as_a_whole", size=40)
 
 

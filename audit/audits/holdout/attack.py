@@ -104,8 +104,8 @@ class _PairScore:
     weights : array of shape (transforms,)
         Weights of the differences.
     opened : array of shape (opened pairs,)
-        Scores of the opened pairs, train record minus holdout record. If the weights were learnt, the score of a pair
-        is that of weights which were learnt without the fold of the pair.
+        Scores of the opened pairs, train record minus holdout record. If the weights were learnt from these pairs, the
+        scores are out of fold: the score of a pair has weights that were learnt without the fold of the pair.
     closed : array of shape (other pairs,)
         Scores of the other pairs, first record minus second record.
     label : str

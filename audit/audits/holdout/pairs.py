@@ -36,11 +36,11 @@ class MatchedPairs:
     Attributes
     ----------
     train, holdout : int arrays of shape (pairs,)
-        Numbers of the records of each pair in their parts.
+        Positions of the two records of each pair, in the train part and in the holdout.
     coins : bool array of shape (pairs,)
         Whether the train record is the first record of the pair.
     opened : bool array of shape (pairs,)
-        Whether the coin of the pair is public.
+        Whether the coin of the pair is revealed, so that the attack can be learnt from the pair.
     """
 
     train: NDArray[np.intp]
@@ -71,9 +71,9 @@ def number_opened(pairs: int) -> int:
 def match(train: int, holdout: int, seed: int, strata: Strata | None = None) -> MatchedPairs:
     """Form random pairs of one train record and one holdout record, and open some of the pairs at random.
 
-    ``train`` and ``holdout`` are the numbers of records in the two parts. The attack is learnt from the opened pairs.
-    With ``strata``, both records of a pair belong to the same stratum. Raises `AuditError` if no pair can be formed, or
-    if the strata do not have one label for each record.
+    An attack is learnt from the opened pairs, and guesses about the other pairs. ``train`` and ``holdout`` are the
+    numbers of records in the two parts. With ``strata``, both records of a pair belong to the same stratum. Raises
+    `AuditError` if no pair can be formed, or if the strata do not have one label for each record.
     """
     rng = stream(seed, "holdout", MATCHING_STREAM)
     of_train, of_holdout = np.zeros(train, np.intp), np.zeros(holdout, np.intp)

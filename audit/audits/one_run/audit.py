@@ -171,7 +171,7 @@ def check_scores(scores: Any, canaries: int) -> NDArray[Any]:
         given = f"The scores have shape {values.shape} and dtype {values.dtype}"
         raise AuditError(f"{given}; they must be {canaries} numbers, one for each canary.")
     if np.any(np.isnan(values)):
-        raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
+        raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; give a number for each canary.")
     return values
 
 

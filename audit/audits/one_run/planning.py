@@ -84,7 +84,7 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def ladder(canaries: int, bound: GuessBound) -> list[tuple[float, int]]:
-    """Return pairs of a parameter and a number of guesses, in ascending order of the parameter.
+    """Return a plan to test increasing parameters: pairs (parameter, number of guesses) in ascending order.
 
     Each number of guesses serves to test the parameters above that of the previous pair, up to the parameter of its own
     pair; the last number also tests all larger parameters. The first parameter is that of the claim. Each further

@@ -29,9 +29,9 @@ GuessSizes = list[tuple[int, int]]
 def guess_extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessSet:
     """Guess about the canaries with extreme scores, and return the counts of correct guesses.
 
-    The ``highest`` largest scores are guessed in, and the ``lowest`` smallest scores are guessed out. ``included`` is
-    the mask of the canaries that were in. Ties are broken by position, so the caller must pass the canaries in an order
-    that is independent of which canaries were in.
+    As many canaries as ``highest`` says are guessed in, those with the largest scores. As many as ``lowest`` says are
+    guessed out, those with the smallest scores. ``included`` is the mask of the canaries that were in. Ties are broken
+    by position, so the caller must pass the canaries in an order that is independent of which canaries were in.
     """
     order = np.argsort(scores, kind="stable")
     place = np.empty(len(scores), dtype=np.intp)
@@ -69,8 +69,8 @@ class GuessRule(Tagged, ABC):
     def _kinds(cls) -> list[type[Self]]:
         """Return the classes of rules that a result file may name.
 
-        These are the rules of this module and, if the studies are installed, a rule of earlier versions that is now
-        there.
+        These are the rules of this module and a rule of earlier versions, if the package that now contains it is
+        installed.
         """
         moved = find_extension("separate_half") if cls is GuessRule else None
         return [*super()._kinds(), *([] if moved is None else [moved])]

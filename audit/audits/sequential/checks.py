@@ -23,13 +23,13 @@ MAX_CALLS = 64
 """[chosen] Maximum number of further calls on each dataset, beyond the budget, that test whether outputs depend on the
 call in which they were made."""
 MIN_CALLS = 16
-"""[time] The number of such calls, of two runs on each dataset, if the audit has no time left: they take ten seconds if
-a run takes 0.15 seconds."""
+"""[time] Minimum number of these further calls, which are made even if the audit has no time left. Each call then makes
+two runs on each dataset, so all calls take ten seconds if a run takes 0.15 seconds."""
 RUNS_PER_CALL, RUNS_PER_STREAM = 32, 4
-"""[formula] Runs on each dataset in such a call, of a function or program that makes many runs in one call, and with
-one random stream, of a mechanism that is called once for each run. With these numbers, half of all pairs of runs a lag
-apart, against half of random pairs, have a p-value below 1e-20 where 4 in 5 pairs within a call lie on one side of the
-median, and where all outputs of a stream are equal."""
+"""[formula] Maximum number of runs on each dataset in one of these further calls. The first number is for a function or
+program that makes many runs in one call. The second number is for a mechanism that is called once for each run; it
+counts the runs with one random stream. With these numbers, the p-value of the test is below 1e-20 if 4 in 5 pairs of
+runs within a call are on the same side of the median, and if all outputs of a stream are equal."""
 ENOUGH_RUNS = 1 << 12
 """[chosen] After this many kept runs, a function that is called once for each run is not called again: the kept runs
 suffice."""

@@ -46,8 +46,8 @@ class Game:
     runs : Runs
         The runs of the audit.
     deadline : callable
-        Returns the moment of `time.perf_counter` at which the audit stops, given the share done of the runs that a
-        refutation is expected to take.
+        A function that returns the time, as `time.perf_counter` counts it, at which the audit stops. Its argument is
+        the number of runs so far, as a share of the runs that a refutation is expected to take.
     near : float, optional
         Stop also if the running bound is within this distance of the claim.
     """

@@ -66,13 +66,14 @@ SIMPLE_FAMILIES: tuple[Family, ...] = (Tails(), DistanceFromMedian(), Likelihood
 """The families of the aggressive strategy, whose events are easy to read."""
 
 NUMBERS_TO_CHOOSE, MIN_TO_SCREEN = 80_000, 1_000
-"""[chosen] The features of vectors longer than `MAX_COORDINATES_ALL_PAIRS` are chosen by this many numbers of each
-side, and by at least this many outputs."""
+"""[chosen] The features of vectors longer than `MAX_COORDINATES_ALL_PAIRS` are chosen from outputs that contain about
+this many numbers on each dataset, and from at least this many outputs."""
 N_SINGLE_FEATURES = 4
-"""[chosen] Features of long vectors that are scored one by one. More of them cost power against sums and products."""
+"""[chosen] Number of features of long vectors that are scored one by one. With more of them, fewer sums and products of
+features are detected."""
 RUNNING_CORRELATION = 0.3
-"""[chosen] If the signs of neighbouring coordinates have at least this mean correlation, their differences are learnt;
-running sums have above 0.7."""
+"""[chosen] The differences of neighbouring coordinates are learnt if the signs of neighbours have a mean correlation
+above this value. For running sums it is above 0.7."""
 
 
 def table_of(
@@ -134,14 +135,16 @@ LEARN_EVERY = 2
 factor of four in between. Checks of 100,000 runs, 12 seeds: with 1, checks of vectors take 1.8 times as long, and the
 mean bounds of seven mechanisms are within 5 %; with 3, the bound of prefix sum is 20 % lower."""
 ENOUGH_NUMBERS = 20_000
-"""[chosen] With more numbers in the outputs on x, the aggressive strategy learns from long vectors only when the
-conservative one does, and uses its features. For fewer numbers, old features would cost power."""
+"""[chosen] If the outputs on x are long vectors and contain more numbers than this, the aggressive strategy learns only
+when the conservative strategy does, and uses the same features. With fewer numbers, features of an earlier round would
+detect less."""
 WEAKER_CLAIMS, N_PROMISING = (0.0, 0.25, 0.5, 0.75, 1.0), 3
 """[measured] At each of these shares of a claim, this many candidates are examined closely. Compared with examining all
 candidates, 26 refuted claims take as many runs (4 to 8 seeds); of 19 claims that pass, 17 have the same bounds and the
 others bounds within 0.3 %."""
 SUMS = Classifiers(curves=24)
-"""The learnt sums, for long vectors with few curves, because a fit takes the cube of their number."""
+"""The family of learnt sums. It has few curves, because the time of a fit grows with the cube of their number, and
+vectors may be long."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ class Growth:
     points : sequence of (float, float)
         The points (epsilon, delta) of the claim to bet against; the best one counts.
     more_wrong : float
-        Wrong guesses that are added to those seen, because the best of many events is overestimated.
+        Number of wrong guesses that is added to the observed one, because the best of many events is overestimated.
     """
 
     points: Sequence[tuple[float, float]]
@@ -196,9 +199,10 @@ class Growth:
 class Learner:
     """The planner of a sequential audit for one pair; it chooses the bets of both strategies before each round.
 
-    Both strategies read the same table of outputs, and share the sums that were learnt from it, so that nothing is
-    learnt twice. The conservative strategy chooses its event in every second round. The aggressive strategy, which uses
-    simple families and sums, chooses in every round, and less often for long vectors.
+    Both strategies read the same table of outputs, and share the weighted sums of features that were learnt from it, so
+    that nothing is learnt twice. The conservative strategy chooses its event in every second round. The aggressive
+    strategy, which uses these sums and simple families of events, chooses in every round, and less often for long
+    vectors.
 
     Parameters
     ----------
@@ -359,10 +363,10 @@ def no_bet(claim: Claim) -> PlannedBet:
 def plan_with(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> PlannedBet:
     """Return the bet on a witness, at the point of the claim's profile where the greatest growth of wealth is expected.
 
-    If wealth is not expected to grow at any point, the point that comes nearest to growth is used. The rates of correct
-    and wrong guesses are estimated from the outputs, with one more run and a wrong guess in it. Without this run, an
-    estimated rate of 0 wrong guesses would make it best to bet everything, and the first wrong guess would lose
-    everything.
+    A witness is one or two events that guess the dataset of a run. If wealth is not expected to grow at any point, the
+    point that comes nearest to growth is used. The rates of correct and wrong guesses are estimated from the outputs,
+    with one more run and a wrong guess in it. Without this run, an estimated rate of 0 wrong guesses would make it best
+    to bet everything, and the first wrong guess would lose everything.
     """
     (right, wrong_prime), (wrong_on_x_prime, right_prime) = witness.count(outputs), witness.count(outputs_prime)
     on_x, on_x_prime, runs = len(outputs) + 1.0, len(outputs_prime) + 1.0, 2 * min(len(outputs), len(outputs_prime))

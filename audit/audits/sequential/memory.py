@@ -28,7 +28,7 @@ class PairMemory:
     pair : DatasetPair
         The pair itself.
     learner : Learner
-        What plans the next round from the outputs.
+        The planner of the next round.
     plans : (PlannedBet, PlannedBet)
         The plans of both strategies for the next round.
     outputs : (list of arrays, list of arrays)

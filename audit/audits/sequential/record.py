@@ -29,11 +29,12 @@ from epsaudit.results.result import PairResult
 from epsaudit.witnesses.events import Witness
 
 STANDARD_ERRORS = 3.0
-"""[chosen] Standard errors by which the guesses of an event are lowered before events are compared. An audit sees some
-forty events; with 2 a rare event would be the best one by luck."""
+"""[chosen] Number of standard errors by which the correct guesses of an event are lowered, and its wrong guesses
+raised, before events are compared. An audit uses about forty events; with 2 standard errors a rare event would often
+look best by chance."""
 RARER = tuple(2.0 ** (-np.arange(13) / 2.0))
-"""[chosen] How much rarer than the most common event seen the events of a Gaussian may be, because its tails can be cut
-anywhere."""
+"""[chosen] Factors by which an event of the imagined Gaussian mechanism may be rarer than the most common event of the
+audit. Its threshold can be anywhere, so rarer events are tried, too."""
 MIN_SEARCHED = 0.1
 """[chosen] The parameter is searched up to four times the claim, and at least up to this number."""
 
@@ -61,9 +62,9 @@ class SeenWitness:
 
 
 def gaussian(claim: Claim) -> float | None:
-    """Return the mean mu of the Gaussian with scale 1 that attains a claim, or None if no Gaussian does.
+    """Return the mu for which N(mu, 1) against N(0, 1) leaks exactly what a claim allows; None if no mu does.
 
-    The Renyi divergence of order a of this Gaussian from the one with mean 0 is a mu^2 / 2.
+    For zCDP and Renyi DP, mu follows from the Renyi divergence of order a between these laws, which is a mu^2 / 2.
     """
     if isinstance(claim, GaussianDP):
         return claim.mu
@@ -196,7 +197,7 @@ class StrategyRecord(StrategyBet):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> StrategyRecord:
-        """Return the record that `to_dict` wrote."""
+        """Return the record from the JSON object that `to_dict` returned."""
         looks = tuple(Counts.of_outcomes(*look) for look in data["looks"])
         return cls(**codec.fields_from_json(cls, {**data, "looks": looks}))
 
@@ -264,7 +265,7 @@ class SequentialResult(PairResult):
 
     @property
     def path(self) -> tuple[tuple[int, float], ...]:
-        """The running bound: (runs, bound) at every interim look at which it rose, and at the end."""
+        """The history of the bound: pairs (runs, bound) for every interim look at which it rose, and for the end."""
         return self._recomputed[2]
 
     @property
