@@ -43,28 +43,35 @@ NO_SINGLE_SHIFT = "no single shift of the noise keeps this output"
 
 
 class Aligned(NamedTuple):
-    """The result for one run: the loss at its draws and the shift, or the reason why there is no alignment."""
+    """Result of the search for an alignment of one run: the loss and the shift, or the reason why there is none.
+
+    An alignment shifts the noise of a run on x so that the function on x' gives the same output.
+    """
 
     loss: float
-    """The log ratio of the densities; infinite without an alignment."""
+    """The log ratio of the density of the draws on x to that of the shifted draws on x'; infinite without an
+    alignment."""
     shift: Shift | None = None
     reason: str = ""
 
 
 class Strategy(Protocol):
-    """A way to choose the shift of a run."""
+    """Interface of a way to choose the shift of the noise with which the function on x' repeats a run on x."""
 
     def align(self, first: AlignmentRun, run_prime: Runner) -> Aligned:
-        """Return the alignment of a recorded run on x, and verify it by a run on x'."""
+        """Choose a shift of the noise of a recorded run on x, and check by a run on x' that the output is the same."""
         ...
 
 
 @dataclass
 class AllKept:
-    """Keeps every comparison and every released number."""
+    """A strategy that shifts the noise so that all comparisons have the same outcomes on x and on x'.
+
+    Every released number is kept as well.
+    """
 
     known: dict[Any, Any] = field(default_factory=dict)
-    """Solved problems."""
+    """Shifts that have been computed, by the conditions that they satisfy."""
 
     def align(self, first: AlignmentRun, run_prime: Runner) -> Aligned:
         try:
@@ -80,10 +87,11 @@ class AllKept:
 
 @dataclass
 class ByOutput:
-    """Keeps what the output needs, by shifts that are a function of the output's form and of released terms.
+    """A strategy that shifts the noise so that the output is the same on x and on x', whatever other comparisons do.
 
-    Training runs are given to `learn`, which searches the comparisons that must be kept for each form of output, and
-    solves for one shift that satisfies the conditions of all runs with this form.
+    There is one shift for each form of output (what remains of an output without its noisy numbers). Training runs are
+    given to `learn`, which finds the comparisons that this output needs, and solves for one shift that satisfies the
+    conditions of all runs with this form.
     """
 
     conditions: dict[Any, dict[Condition, None]] = field(default_factory=dict)
@@ -96,7 +104,7 @@ class ByOutput:
         return verified(first, Shift(amounts, {}), run_prime, whole_path=False)
 
     def learn(self, first: AlignmentRun, run_prime: Runner) -> None:
-        """Add the conditions that this run needs, and solve again if there are new ones."""
+        """Add the conditions on the shift that a training run needs, and compute the shift again if they are new."""
         key = signature(first)
         if self.shifts.get(key, ()) is None:
             return
@@ -121,7 +129,11 @@ class ByOutput:
 
 
 def signature(run: AlignmentRun) -> Any:
-    """Return what both sides know of a run if comparisons are dropped: output, released terms, discrete outcomes."""
+    """Return the properties of a run on which its shift may depend if comparisons are not kept.
+
+    These are the form of the output, the released numbers as sums of draws, the outcomes of discrete draws and the laws
+    of all draws. A run on x and its aligned run on x' have the same signature.
+    """
     released = tuple((one.kind, one.terms) for one in run.events if one.kind != COMPARE)
     choices = tuple(_hashable(one.outcome) for one in run.choices)
     return run.form, released, choices, tuple(one.law for one in run.draws)
@@ -132,7 +144,10 @@ def _hashable(value: Any) -> Any:
 
 
 def require_same_path(first: AlignmentRun, second: AlignmentRun) -> None:
-    """Raise `Parted` unless a forced run has the events, the draws and the output of the recorded one."""
+    """Raise `Parted` unless a run on x' has the same path as a recorded run on x.
+
+    The comparisons, the released numbers, the draws and the form of the output must agree.
+    """
     if len(second.draws) != len(first.draws) or [one.law for one in second.draws] != [one.law for one in first.draws]:
         raise Parted(OTHER_DRAWS)
     if len(second.choices) != len(first.choices) or len(second.steps) != len(first.steps):
@@ -147,7 +162,11 @@ def require_same_path(first: AlignmentRun, second: AlignmentRun) -> None:
 
 
 def verified(first: AlignmentRun, shift: Shift, run_prime: Runner, whole_path: bool) -> Aligned:
-    """Run the function on x' with the shifted draws, and return the loss if it does the same as the recorded run."""
+    """Run the function on x' with shifted draws, and return the loss if the output is that of the recorded run.
+
+    If ``whole_path`` is true, all comparisons must have the recorded outcomes as well. Otherwise the result has an
+    infinite loss and a reason.
+    """
     try:
         third = run_prime(AlignmentRun(0, first, values=shift.moved(first.draws)))
         if whole_path:
@@ -166,7 +185,7 @@ def verified(first: AlignmentRun, shift: Shift, run_prime: Runner, whole_path: b
 
 
 def require_same_run(first: AlignmentRun, second: AlignmentRun) -> None:
-    """Raise `Parted` unless a run with the draws of the recorded one has its path, its output and its laws of draws."""
+    """Raise `Parted` unless a run with the draws of a recorded run has the same path, output and laws of draws."""
     require_same_path(first, second)
     unmoved = Shift((0.0,) * len(first.draws), {})
     for one, other in _events_to_match(first, second, whole_path=False):
@@ -186,7 +205,7 @@ def _events_to_match(first: AlignmentRun, third: AlignmentRun, whole_path: bool)
 
 
 def _same_number(one: RunEvent, other: RunEvent, shift: Shift, draws: Sequence[Draw]) -> bool:
-    """Return whether a released number is the same on both sides but for rounding."""
+    """Return whether a released number on x' equals the recorded one after the shift, up to rounding."""
     if one.kind == RELEASE and one.outcome == other.outcome:
         return True
     moved = [weight * shift.amounts[draw] for draw, weight in one.terms if draw not in shift.stretches]
@@ -199,10 +218,11 @@ def _same_number(one: RunEvent, other: RunEvent, shift: Shift, draws: Sequence[D
 def other_losses(
     first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun, with_delta: bool = False
 ) -> float:
-    """Return the losses of discrete draws and of mechanisms that are private by themselves.
+    """Return the loss that does not come from shifted noise: that of discrete draws and of mechanisms of libraries.
 
-    The loss is infinite if the numbers of draws or of mechanisms differ. Mechanisms that state a delta have an infinite
-    loss, unless `delta_of_steps` is added to what a bound leaves out (``with_delta``).
+    These mechanisms state their own privacy loss. The result is infinite if the runs differ in the number of draws or
+    mechanisms, or if a mechanism states a loss in zCDP (see `concentrated_loss`). A mechanism that states a delta has
+    an infinite loss, unless ``with_delta`` is true and the caller adds `delta_of_steps` to the delta of its bound.
     """
     if len(first.choices) != len(other.choices) or len(first.steps) != len(other.steps):
         return math.inf
@@ -216,7 +236,7 @@ def other_losses(
 def pure_loss_of_steps(
     first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun, with_delta: bool = False
 ) -> float:
-    """Return the loss of mechanisms of libraries that state a pure loss."""
+    """Return the sum of epsilon that mechanisms of libraries state for the inputs that they have in two runs."""
     both: Any = zip(first.steps, other.steps, strict=True)
     return float(sum(_loss_of_step(one, its, with_delta) for one, its in both if not one.concentrated))
 
@@ -224,9 +244,10 @@ def pure_loss_of_steps(
 def concentrated_loss(
     first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun, with_delta: bool = False
 ) -> float:
-    """Return the sum of rho of mechanisms of libraries that state a loss in zCDP.
+    """Return the sum of rho that mechanisms of libraries state in zCDP for the inputs that they have in two runs.
 
-    It is infinite if other mechanisms or discrete draws have a loss besides, which is not added.
+    The result is infinite if another mechanism or a discrete draw has a loss as well, because the sum does not include
+    it.
     """
     both: Any = zip(first.steps, other.steps, strict=True)
     rho = float(sum(_loss_of_step(one, its, with_delta) for one, its in both if one.concentrated))
@@ -240,5 +261,5 @@ def _loss_of_step(one: Any, other: Any, with_delta: bool) -> float:
 
 
 def delta_of_steps(first: AlignmentRun, other: AlignmentRun) -> float:
-    """Return the sum of what mechanisms of libraries leave out."""
+    """Return the sum of delta that mechanisms of libraries state for the inputs that they have in two runs."""
     return math.fsum(one.stated_to(its).delta for one, its in zip(first.steps, other.steps, strict=True))

@@ -33,11 +33,11 @@ class AllPairsBound:
     n_pairs: int
     """Number of pairs."""
     n_certain: int
-    """Number of pairs whose bound holds without a confidence."""
+    """Number of pairs whose bound is certain, and not only has a confidence."""
     n_above: int
-    """Number of pairs without a bound within the claim, or whose bound leaves out a larger probability than allowed."""
+    """Number of pairs whose bound is above the claim or missing, or has a larger ``delta`` than allowed."""
     delta: float
-    """Largest probability that the bound of a pair leaves out."""
+    """Largest ``delta`` of the bound of a pair: a probability that the bound does not cover."""
     runs: int
     """Number of runs in each direction for a pair whose bound is not certain; 0 if all are certain."""
     worst: UpperBound
@@ -45,21 +45,21 @@ class AllPairsBound:
 
     @property
     def upper_bound(self) -> float:
-        """Upper bound on the claim's parameter for all pairs; infinite if a pair has none."""
+        """Upper bound on the claim's parameter for all pairs; infinite if some pair has no bound."""
         return self.worst.upper_bound
 
     @property
     def certain(self) -> bool:
-        """Whether the bounds of all pairs hold without a confidence."""
+        """Whether the bounds of all pairs are certain, and do not only have a confidence."""
         return self.n_certain == self.n_pairs
 
     @property
     def within_claim(self) -> bool:
-        """Whether the bound of each pair is at most the claimed value."""
+        """Whether every pair has a bound that is at most the claimed value and covers enough probability."""
         return self.n_above == 0
 
     def sentence(self) -> str:
-        """Return the bound on all pairs, or the worst pair with its own sentence."""
+        """Return the bound on all pairs as one line, or the worst pair with its bound if this is above the claim."""
         if self.n_above:
             which = "The only pair has" if self.n_pairs == 1 else f"{self.n_above:,} of {self.n_pairs:,} pairs have"
             return f"{which} no bound within the claim; worst is {self.worst.pair}: {self.worst.sentence()}"
@@ -73,7 +73,7 @@ class AllPairsBound:
         return f"{self.worst.name}: {self.sentence()}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result in values that JSON can represent; ``worst`` is the bound of the worst pair."""
+        """Return the result as a JSON object, in which "worst" is the bound of the worst pair."""
         names = "n_pairs n_certain n_above delta runs certain within_claim"
         content: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
         worst = self.worst.to_dict()
@@ -105,10 +105,10 @@ def bound_above_all(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> AllPairsBound:
-    """Bound the privacy loss of a function on all neighbouring pairs of at most ``k`` records from above.
+    """Return an upper bound on the privacy loss of a function, for all neighbouring datasets of at most ``k`` records.
 
-    Datasets are multisets: lists of records in the order of the domain. The bound of each pair is that of
-    `epsaudit.bound_above`.
+    The datasets are all lists of records from ``domain``, in the order of the domain. The bound of each pair of
+    neighbours is that of `epsaudit.bound_above`.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def bound_above_all(
     confidence : float
         Confidence of the bounds from runs, for all pairs together.
     max_delta : float
-        Largest probability that the bound of a pair may leave out to count as within the claim.
+        Largest ``delta`` of the bound of a pair that counts as within the claim.
     checkpoint : path, optional
         File in which finished pairs are recorded. After an interruption, the same call resumes from them.
     progress : callable, optional
@@ -202,7 +202,7 @@ def bound_above_all(
 
 
 class _Summary:
-    """Collects the bounds of pairs, and keeps only the worst one."""
+    """Summary of the bounds of all pairs so far, which stores only the worst bound."""
 
     def __init__(self, n_pairs: int, max_delta: float) -> None:
         self.n_pairs, self.max_delta = n_pairs, max_delta
@@ -211,10 +211,10 @@ class _Summary:
         self.worst: tuple[tuple[bool, float, float, int], UpperBound] | None = None
 
     def add(self, number: int, found: UpperBound) -> None:
-        """Count the bound of the pair with this number.
+        """Add the bound of the pair with this number to the summary.
 
-        Of two equal bounds the pair with the smaller number counts as worse, so that the result does not depend on
-        which process is faster.
+        Of two equal bounds, the one of the pair with the smaller number counts as worse, so that the result does not
+        depend on which process is faster.
         """
         self.n_done += 1
         above = not found.within(self.max_delta)
@@ -226,7 +226,7 @@ class _Summary:
             self.worst = rank, found
 
     def result(self, confidence: float) -> AllPairsBound:
-        """Return the bound on all pairs."""
+        """Return the bound on all pairs, which holds with this confidence."""
         assert self.worst is not None
         worst = dataclasses.replace(self.worst[1], confidence=confidence)
         return AllPairsBound(self.n_pairs, self.n_certain, self.n_above, self.delta, self.runs, worst)

@@ -1,4 +1,4 @@
-"""The entry point of upper bounds: `bound_above`, and what it does with one pair."""
+"""The entry point of upper bounds on the privacy loss: `bound_above`, and the steps to the bound of one pair."""
 
 from __future__ import annotations
 
@@ -54,25 +54,27 @@ from epsaudit.tools.tracing.process import call_of
 from epsaudit.tools.tracing.runs import Call, only_returns_none
 
 ALIGNMENT_TRAINING_RUNS = 200
-"""[measured] Training runs in each direction, at most a fifth of all runs."""
+"""[measured] Number of training runs in each direction (x to x', and x' to x), at most a fifth of all runs."""
 CHECKED_REPEATS = 2
-"""[formula] Runs that are repeated with the same draws and another seed, to see randomness that is not recorded."""
+"""[formula] Number of runs that are repeated with the same draws and another seed, to detect randomness that is not
+recorded."""
 MAX_LEFT_OUT = 0.5
-"""[chosen] Largest probability that a bound may leave out; beyond it there is no bound, and the reason is reported."""
+"""[chosen] Largest probability that a bound may leave uncovered. If it would be larger, there is no bound, and the
+reason is reported."""
 CHUNK = 1_000
-"""[time] Number of fresh runs that a process does at once; they take about 2 s."""
+"""[time] Number of fresh runs that a process does at once. They take about 2 s."""
 LARGE = 100.0
-"""[formula] Bounds from here on are printed with their slack, which would change the third decimal."""
+"""[formula] Bounds of at least this size are printed with their safety margin, which would change the third decimal."""
 ABOVE = "the cheapest alignment costs more than the claim"
 ONE_SIDED = "an output is possible on one dataset only"
 MAX_DELTA = 1e-3
-"""[chosen] Largest probability that a bound may leave out if nothing else is asked: 10,000 runs that all have an
-alignment leave out 4e-4 at a confidence of 95 %."""
+"""[chosen] Largest probability that a bound may leave uncovered by default. If 10,000 runs all have an alignment,
+the bound leaves 4e-4 uncovered at a confidence of 95 %."""
 
 
 @dataclass(frozen=True)
 class UpperBound:
-    """An upper bound on the privacy loss of a function on one pair, or the reason why there is none."""
+    """An upper bound on the privacy loss of a function on one pair of datasets, or the reason why there is none."""
 
     name: str
     """Name of the function."""
@@ -83,7 +85,8 @@ class UpperBound:
     upper_bound: float
     """Upper bound on the claim's parameter on this pair; infinite if there is none."""
     delta: float
-    """Probability that the bound leaves out, in addition to the claim's own delta; 0 for a bound on all draws."""
+    """Probability that the bound does not cover, in addition to the claim's own delta; 0 for a bound that covers all
+    draws."""
     certain: bool
     """Whether the bound holds for all draws, without a confidence, under the assumptions `UpperBound.ASSUMED`."""
     paths: int
@@ -95,14 +98,14 @@ class UpperBound:
     reason: str = ""
     """Why no bound within the claim was found; empty otherwise."""
     file: str = ""
-    """File of the draw, the comparison or the released number for which no alignment is within the claim; empty if it
-    is unknown, or if the bound is within the claim."""
+    """File of the draw, the comparison or the released number that costs more than the claim; empty if it is
+    unknown, or if the bound is within the claim."""
     line: int = 0
     """Line in this file."""
     cheapest: float | None = None
-    """Cost, in the claim's parameter, of the cheapest alignment that was found for a run that has none within the
-    claim. If no alignment keeps the whole run, it is the cost of what comes before ``line``. None if the bound is
-    within the claim, or if no run could be compared."""
+    """Cost, in the claim's parameter, of the cheapest alignment of a run for which every alignment costs more than
+    the claim. If no alignment keeps the whole run, it is the cost of what comes before ``line``. None if the bound
+    is within the claim, or if no run could be compared."""
 
     ASSUMED = (
         "all randomness comes from recorded draws (equal draws gave equal outputs, twice); floating-point numbers are "
@@ -115,11 +118,11 @@ class UpperBound:
         return not exceeds_claim(self.claim, self.upper_bound)
 
     def within(self, max_delta: float) -> bool:
-        """Return whether the bound is at most the claimed value, and leaves out at most this probability."""
+        """Return whether the bound is at most the claimed value, and its ``delta`` at most ``max_delta``."""
         return self.within_claim and self.delta <= max_delta
 
     def amount(self) -> str:
-        """Return the bound in words, without the reason why it holds."""
+        """Return the bound as text, without a statement of how it was obtained."""
         said = f"at most {self.claim.symbol} {rounded_up(self.upper_bound)}"
         if isinstance(self.claim, ApproxDP):
             said += f" at delta {self.claim.delta:g}"
@@ -128,7 +131,7 @@ class UpperBound:
         return said
 
     def sentence(self) -> str:
-        """Return the bound as one line."""
+        """Return the bound and how it was obtained as one line of text."""
         if self.upper_bound == math.inf:
             return f"no upper bound: {self.reason}{self._at()}"
         how = f"certain ({_counted(self.paths, 'path')})" if self.certain else (
@@ -137,7 +140,11 @@ class UpperBound:
         return f"{self.amount()}, {how}"
 
     def explanation(self) -> str:
-        """Return what the cheapest alignment costs, and where, as one line; empty if the bound is within the claim."""
+        """Return one line on what costs more than the claim, and where; empty if the bound is within the claim.
+
+        The cost is that of the cheapest alignment, a shift of the noise with which the function on x' gives the same
+        output.
+        """
         if self.cheapest is None:
             return ""
         cost = f"{self.claim.symbol} {self.cheapest:.3f}"
@@ -167,9 +174,10 @@ class UpperBound:
 
 
 def rounded_up(value: float) -> str:
-    """Return an upper bound with three decimals, rounded up.
+    """Return an upper bound as text with three decimals, rounded up.
 
-    Computed bounds have a slack of 2e-6, which three decimals of a bound below `LARGE` hide.
+    Computed bounds include a safety margin of 2e-6 of their value. Below `LARGE`, the margin is removed before
+    rounding, so that a computed 1.000002 is printed as 1.000 and not as 1.001.
     """
     if value == math.inf:
         return "inf"
@@ -194,19 +202,19 @@ def bound_above(
     n_jobs: int = -1,
     timeout: float = 300.0,
 ) -> UpperBound:
-    """Bound the privacy loss of a function on pairs of datasets from above.
+    """Return an upper bound on the privacy loss of a function on pairs of datasets.
 
-    The function runs in child processes in which everything that draws random numbers is replaced by draws that know
-    where they go. The bound follows from the shift of these draws with which the function on x' gives the output that
-    it gave on x (the theorem on alignments in docs/explanation/theory.md).
+    The function runs in child processes in which random draws are replaced by objects that record what is computed
+    from them. The bound follows from the shift of these draws with which the function on x' gives the output that it
+    gave on x (the theorem on alignments in docs/explanation/theory.md).
 
     Parameters
     ----------
     function : callable or Mechanism
         The function, as for `epsaudit.black_box`.
     pairs : (x, x_prime), DatasetPair, or a list of these
-        Neighbouring datasets. The result is the largest bound of all pairs. It leaves out the largest probability that
-        the bound of a pair leaves out, and is certain if the bounds of all pairs are.
+        Neighbouring datasets. The result is the largest bound of all pairs, with the largest ``delta`` of all pairs. It
+        is certain if the bounds of all pairs are certain.
     claim : Claim, optional
         The claim in whose parameter the bound is stated, by default that of the mechanism.
     adjacency : relation, optional
@@ -248,7 +256,10 @@ def bound_above(
 
 
 def largest(found: Sequence[UpperBound]) -> UpperBound:
-    """Return a bound that holds for several pairs: the largest one, which leaves out what any of them leaves out."""
+    """Combine the bounds of several pairs into a bound that holds for all of them.
+
+    It is the largest bound, with the largest ``delta``: the probability that some bound does not cover.
+    """
     worst = max(found, key=lambda one: (one.upper_bound, one.delta))
     delta, runs = max(one.delta for one in found), max(one.runs for one in found)
     return replace(worst, delta=delta, certain=all(one.certain for one in found), runs=runs)
@@ -265,7 +276,7 @@ def bound_each(
     n_jobs: int,
     timeout: float,
 ) -> list[UpperBound]:
-    """Return the upper bound of each pair; all of them hold together with the confidence.
+    """Return the upper bound of each pair. All bounds hold together with the given confidence.
 
     Raises `AuditError` if there are no pairs, if neither the caller nor the mechanism states a claim, or if the
     function cannot be called or takes too long.
@@ -308,33 +319,36 @@ def bound_each(
 
 @dataclass(frozen=True)
 class BoundPlan:
-    """What training runs say of a strategy: the epsilon that fresh runs are to certify, and what it leaves out."""
+    """A plan that training runs have made: strategies to align runs, and the epsilon that fresh runs shall certify."""
 
     strategies: Sequence[Strategy]
-    """The strategy of each direction."""
+    """The strategy for each direction: from x to x', and from x' to x."""
     samples: Sequence[Sample]
-    """The training runs of each direction."""
+    """The losses of the training runs in each direction."""
     left_out: float
     """Share of training runs without an alignment."""
     epsilon: float
     budget: Spent | None = None
-    """What mechanisms of libraries may spend, if the strategy repeats their answers."""
+    """Largest total loss that mechanisms of libraries may state in a run, if the strategy repeats their answers."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """What is known of a pair before its fresh runs."""
+    """The intermediate result for a pair that needs fresh runs: the plan for them, and any certain bound."""
 
     plan: BoundPlan
     certain: UpperBound | None
-    """A bound without confidence that is above the claim, or that leaves out draws."""
+    """A bound that is certain, but above the claim or not for all draws; None if there is none."""
     known_exceptions: frozenset[str]
     """Names of the exceptions that the function raises with ordinary numbers."""
 
 
 @dataclass
 class PairBound:
-    """The steps to the bound of one pair, in a process in which samplers are replaced."""
+    """The computation of the upper bound of one pair of datasets.
+
+    It needs a process in which samplers are replaced by samplers that record their draws.
+    """
 
     call: Call
     name: str
@@ -354,16 +368,16 @@ class PairBound:
         self.directions = [(self.sides[0], self.sides[1]), (self.sides[1], self.sides[0])]
 
     def best(self) -> UpperBound:
-        """Return the best bound: exact, certain, or from runs."""
+        """Return the best bound that is found: an exact or a certain one, or one with a confidence from fresh runs."""
         prepared = self.prepare()
         if isinstance(prepared, UpperBound):
             return prepared
         return self.conclude(prepared, self.fresh_losses(prepared, range(self.runs)))
 
     def prepare(self) -> UpperBound | Sampling:
-        """Return an exact or a certain bound, or what fresh runs are to certify.
+        """Return a bound that needs no fresh runs, or else a plan for the fresh runs.
 
-        Raise `AuditError` if all runs returned None and nothing else can be returned: a loss of 0 would mislead.
+        Raises `AuditError` if all runs returned None and the bound would be 0, because this would mislead.
         """
         prepared = self._prepared()
         if isinstance(prepared, Sampling):
@@ -373,7 +387,7 @@ class PairBound:
         return self._explained(prepared)
 
     def _prepared(self) -> UpperBound | Sampling:
-        """Return what `prepare` returns, without an explanation of bounds above the claim."""
+        """Return what `prepare` returns, but do not explain why a bound is above the claim."""
         try:
             self._check_repeats()
         except Parted as parted:
@@ -406,14 +420,17 @@ class PairBound:
         return certain if certain is not None else self._without_bound(first.samples)
 
     def fresh_losses(self, prepared: Sampling, numbers: range) -> list[list[float]]:
-        """Return the losses of fresh runs with these numbers, in both directions."""
+        """Run the function anew, align each run, and return the losses for each direction (x to x', and x' to x).
+
+        ``numbers`` selects the seeds, so that several processes can share the runs of a pair.
+        """
         self.known_exceptions |= prepared.known_exceptions
         seeds = range(self.seed + 2_000_000 + numbers.start, self.seed + 2_000_000 + numbers.stop)
         strategies = zip(prepared.plan.strategies, self.directions, strict=True)
         return [sample_losses(strategy, side.run, other.run, seeds).losses for strategy, (side, other) in strategies]
 
     def conclude(self, prepared: Sampling, losses: Sequence[Sequence[float]]) -> UpperBound:
-        """Return the bound that fresh runs certify, or a certain bound that is better."""
+        """Return the bound that the losses of fresh runs certify, or the certain bound of ``prepared`` if lower."""
         self.known_exceptions |= prepared.known_exceptions
         sampled = self._sampled(prepared.plan, losses)
         certain = prepared.certain
@@ -421,7 +438,10 @@ class PairBound:
         return self._explained(certain if certain is not None and better else sampled)
 
     def _verified(self, one: CertainBound) -> UpperBound:
-        """Return a certain bound, or none if a sampled run does not follow an enumerated path."""
+        """Check a certain bound against sampled runs, and return it.
+
+        If a sampled run follows a path that was not enumerated, return a result without a bound.
+        """
         try:
             for side in self.sides:
                 seeds = range(self.seed + 3_000_000, self.seed + 3_000_000 + SAMPLED_RUNS)
@@ -445,7 +465,7 @@ class PairBound:
         return only_returns_none(returns_none)
 
     def _check_repeats(self) -> None:
-        """Raise `Parted` if draws are not random, or if anything but draws decides what a run does."""
+        """Raise `Parted` if draws are not random, or if a run does not depend on its dataset and its draws alone."""
         for side, dataset in zip(self.watched, (self.pair.x, self.pair.x_prime), strict=True):
             seeds = range(self.seed, self.seed + GENUINE_RUNS)
             genuine = [
@@ -481,7 +501,10 @@ class PairBound:
             return None
 
     def _certain_by_matching(self) -> CertainBound | None:
-        """Return a bound for which discrete draws may have other outcomes on x' than on x; None without such draws."""
+        """Return a certain bound from alignments that may change the outcomes of discrete draws.
+
+        Random samples of records are an example. Return None if the function makes no discrete or uniform draw.
+        """
         mine, theirs = (side.paths() for side in self.sides)
         if not any(path.choices or any(one.law == UNIFORM for one in path.draws) for path in (*mine, *theirs)):
             return None
@@ -490,13 +513,13 @@ class PairBound:
         return CertainBound(_in_parameter(self.claim, epsilon), left_out, max(len(mine), len(theirs)))
 
     def _combine(self, both: list[list[PathLoss]]) -> CertainBound:
-        """Return the larger bound of both directions."""
+        """Compute a bound from the losses of all paths in each direction, and return the larger of the two bounds."""
         values = [combined(self.claim, one) for one in both]
         value, delta = max(one for one, _ in values), max(one for _, one in values)
         return CertainBound(value, delta, max(len(side.paths()) for side in self.sides))
 
     def _trained(self, strategies: Sequence[AllKept | ByOutput]) -> BoundPlan:
-        """Train a strategy in both directions, and plan the bound that fresh runs are to certify."""
+        """Train a strategy for each direction, and return the plan for the bound that fresh runs shall certify."""
         n, samples = min(ALIGNMENT_TRAINING_RUNS, max(1, self.runs // 5)), list[Sample]()
         seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + n)
         for strategy, (side, other) in zip(strategies, self.directions, strict=True):
@@ -508,7 +531,11 @@ class PairBound:
         return BoundPlan(strategies, samples, *self._planned(samples))
 
     def _plan_of_steps(self) -> BoundPlan | None:
-        """Return the plan that repeats the answers of mechanisms of libraries, or None if most runs do not allow it."""
+        """Return a plan in which mechanisms of libraries give the same answers on both datasets.
+
+        The losses that the mechanisms state are added up. Return None if the function calls no such mechanism, or if
+        most training runs differ in something else.
+        """
         n, found, samples = min(ALIGNMENT_TRAINING_RUNS, max(1, self.runs // 5)), list[Spent](), list[Sample]()
         for side, other in self.directions:
             samples.append(Sample())
@@ -528,17 +555,17 @@ class PairBound:
         return BoundPlan([strategy] * 2, samples, left_out, 0.0, strategy.budget)
 
     def _promised(self, plan: BoundPlan) -> float:
-        """Return the bound that a plan promises."""
+        """Return the bound that fresh runs would certify if they agree with the training runs of a plan."""
         if plan.budget is None:
             return _in_parameter(self.claim, plan.epsilon)
         return bound_of(self.claim, plan.budget, self._least_left_out(plan.left_out))[0]
 
     def _least_left_out(self, share: float) -> float:
-        """Return the confidence limit that fresh runs would give if this share of them had no alignment."""
+        """Return the upper confidence limit that fresh runs give if this share of them has no alignment."""
         return upper_mean(np.full(self.runs, share), self.alpha / 2.0)
 
     def _sampled(self, plan: BoundPlan, losses: Sequence[Sequence[float]]) -> UpperBound:
-        """Return the bound that fresh runs certify with the strategy that training runs chose."""
+        """Return the bound that the losses of fresh runs certify, for the plan that training runs made."""
         epsilon = plan.epsilon
         deltas = [upper_mean(excess(np.array(one), epsilon), self.alpha / 2.0) for one in losses]
         delta = max(deltas)
@@ -560,9 +587,10 @@ class PairBound:
         return self._result(_in_parameter(self.claim, epsilon), delta, runs=self.runs)
 
     def _planned(self, samples: Sequence[Sample]) -> tuple[float, float]:
-        """Return the share of training runs above the chosen epsilon, and this epsilon.
+        """Return the share of training runs without an alignment, and the epsilon that fresh runs shall certify.
 
-        The epsilon is the claim's if few training runs exceed it, and else the largest finite loss of training runs.
+        This epsilon is the claim's if few training runs exceed it, and otherwise the largest finite loss of a training
+        run.
         """
         losses = np.concatenate([np.array(one.losses) for one in samples])
         finite = losses[np.isfinite(losses)]
@@ -578,7 +606,7 @@ class PairBound:
         return left_out, largest * slack
 
     def _without_bound(self, samples: Sequence[Sample]) -> UpperBound:
-        """Return a result that says why there is no bound."""
+        """Return a result without a bound, and with the most frequent reason why runs have no alignment."""
         failed = [(one.reasons.most_common(1)[0][0], one) for one in samples if one.reasons]
         if not failed:
             return self._none("the loss of the cheapest alignment has no finite bound in this claim's parameter")
@@ -586,10 +614,10 @@ class PairBound:
         return self._explained(self._none(""), [worst.failed[reason]], reason)
 
     def _explained(self, found: UpperBound, seeds: Sequence[int] = (), reason: str = ABOVE) -> UpperBound:
-        """Return a result that is above the claim with the place that costs too much, if a run shows one.
+        """Add the place in the audited code that costs too much to a result that is above the claim.
 
-        Runs with the given seeds are tried first. If no run shows the place, the given reason is reported. A reason
-        that the result has is kept.
+        Runs with the given seeds are tried first. If no run shows a place, the given reason is reported. A reason that
+        the result already has is kept.
         """
         if found.within_claim:
             return found
@@ -609,5 +637,8 @@ class PairBound:
 
 
 def _in_parameter(claim: Claim, epsilon: float) -> float:
-    """Return the largest value of the claim's parameter under epsilon-DP, or epsilon for a claim about a point."""
+    """Return the largest value of the claim's parameter that epsilon-DP allows.
+
+    For a claim of (epsilon, delta)-DP, this is epsilon itself.
+    """
     return epsilon if isinstance(claim, ApproxDP) else from_pure(claim, epsilon)

@@ -41,46 +41,54 @@ MAX_LEARNING = 200_000
 """[time] Largest number of comparisons in all runs that search which comparisons the outputs need; they take some
 10 s."""
 MAX_EXTRA_POSITIONS = 64
-"""[time] Largest number of positions at which draws of one dataset alone are searched."""
+"""[time] Largest number of positions at which draws that only one dataset makes are searched."""
 ROUNDING_OF_SUMS = 1e-12
 """[formula] Relative rounding error of a sum of some thousand probabilities."""
 SLACK_OF_ROOT = 1e-9
-"""[formula] Relative amount by which an epsilon exceeds the root that a solver found to a quarter of it."""
+"""[formula] Relative amount by which an epsilon is enlarged, because a solver computes it with a quarter of this
+error."""
 CONCENTRATED = "zcdp"
-"""Stands in place of a law for mechanisms of libraries with a loss in zCDP; the amount is their rho."""
+"""Name in place of the law of noise for mechanisms of libraries that state a loss in zCDP; the amount is their rho."""
 NOT_LISTED = 1e-8
-"""[chosen] Largest probability of what lists of outcomes leave out, beside which no other bound is searched."""
+"""[chosen] If outcomes that are too rare to be listed have at most this probability, no other bound is searched."""
 RARE_OUTPUT = 1e-10
-"""[chosen] Outputs that are less likely on both sides count as delta if some outcomes of draws are not listed: with a
-probability of 1e-15 that is not listed, the ratio of the others is known to 1e-5."""
+"""[chosen] If some outcomes of draws are not listed, outputs that are less likely than this on both sides count as
+delta. Outcomes of probability 1e-15 that are not listed then change the ratio of other probabilities by 1e-5 at
+most."""
 
 
 @dataclass(frozen=True)
 class PathLoss:
-    """The loss of one path, and what is needed to compute the loss of all paths together."""
+    """The privacy loss on one path, and what is needed to compute the loss of all paths together.
+
+    A path is one combination of outcomes of the comparisons and of the discrete draws of a function.
+    """
 
     loss: float
-    """The largest log ratio on the path; infinite without an alignment, and for shifts of normal noise."""
+    """The largest log ratio of densities on the path; infinite without an alignment, and for shifts of normal noise."""
     probability: float
     """An upper bound on the probability of the path."""
     shifts: tuple[tuple[str, float, float], ...] | None
-    """Law, scale and shift of each draw that moves; None if another loss belongs to the path."""
+    """Law, scale and shift of each draw that moves; None if the loss is not only that of shifted noise."""
     path: PathRun | None = None
     amounts: tuple[float, ...] = ()
     """The shift of every draw of the path."""
     delta: float = 0.0
-    """What mechanisms of libraries leave out on the path."""
+    """Sum of the delta that mechanisms of libraries state on the path."""
 
 
 @dataclass(frozen=True)
 class CertainBound:
-    """A bound in the claim's parameter that holds for all draws, except with probability ``delta``."""
+    """An upper bound on the claim's parameter that has no confidence, because it holds for all draws.
+
+    ``delta`` is a probability that it does not cover, in addition to the claim's own delta.
+    """
 
     value: float
     delta: float
     n_paths: int
     listed: bool = False
-    """Whether all draws are discrete, geometric draws among them, and their outcomes were listed."""
+    """Whether all draws are discrete (also geometric ones), and their outcomes were listed."""
 
 
 def output_law(paths: Iterable[PathRun]) -> dict[Any, float]:
@@ -92,7 +100,10 @@ def output_law(paths: Iterable[PathRun]) -> dict[Any, float]:
 
 
 def exact_bound(claim: Claim, side: Side, side_prime: Side) -> CertainBound | None:
-    """Return the exact value of the claim's parameter if all draws are discrete and few; else None."""
+    """Return the exact privacy loss of a pair if all draws are discrete and have few outcomes; otherwise return None.
+
+    Outcomes that are too rare to be listed count as delta.
+    """
     try:
         both = [one.discrete_paths() for one in (side, side_prime)]
     except Parted:
@@ -128,14 +139,17 @@ def exact_bound(claim: Claim, side: Side, side_prime: Side) -> CertainBound | No
 
 
 def excess_of(epsilon: float, law: Mapping[Any, float], law_prime: Mapping[Any, float]) -> float:
-    """Return the larger sum of what the probabilities of one law exceed e^epsilon times those of the other."""
+    """Return the hockey-stick divergence of two discrete laws at epsilon, the larger one of both directions.
+
+    It is the sum over all outputs of max(0, p - e^epsilon q) for their probabilities p and q.
+    """
     factor = math.exp(epsilon)
     both = (law, law_prime), (law_prime, law)
     return max(math.fsum(max(0.0, p - factor * b.get(key, 0.0)) for key, p in a.items()) for a, b in both)
 
 
 def finite_parameter(claim: Claim, sides: Sequence[Sequence[float]]) -> float | None:
-    """Return the exact value of the claim's parameter for two laws on the same finite outputs."""
+    """Return the exact value of the claim's parameter for two laws on the same outputs; None if it is unknown."""
     from epsaudit.mechanisms.laws import FiniteLaw
 
     with np.errstate(divide="ignore"):
@@ -145,10 +159,11 @@ def finite_parameter(claim: Claim, sides: Sequence[Sequence[float]]) -> float | 
 
 
 def path_losses(side: Side, side_prime: Side, equal: bool = False) -> list[PathLoss]:
-    """Return the loss of every path of x if all comparisons are kept; raise `Parted` if there are too many paths.
+    """Return the loss of every path of a function on x, if the noise is shifted so that all comparisons are kept.
 
-    With ``equal``, the compared numbers themselves are kept. This costs more on a path, but shifts then do not depend
-    on outcomes that come after the draw, as the loss of Gaussian noise requires (Theorem 14.4).
+    With ``equal``, the compared numbers themselves are kept. This costs more on a path, but the shift of a draw then
+    does not depend on outcomes that come after the draw, as the loss of Gaussian noise requires (Theorem 14.4). Raises
+    `Parted` if there are too many paths.
     """
     found, known = list[PathLoss](), dict[Any, Any]()
     for path in side.paths():
@@ -168,14 +183,19 @@ def path_losses(side: Side, side_prime: Side, equal: bool = False) -> list[PathL
 
 
 def not_listed(side: Side) -> list[PathLoss]:
-    """Return what the list of paths leaves out as one path without an alignment; an empty list for nothing."""
+    """Return a list with one path that stands for all paths that are too rare to be listed.
+
+    It has their probability, and no alignment. The list is empty if all paths are listed.
+    """
     return [PathLoss(math.inf, side.rare, None)] if side.rare else []
 
 
 def with_extra_draws(found: Sequence[PathLoss], theirs: Sequence[PathRun]) -> list[PathLoss]:
-    """Return the losses of paths, where paths without an alignment may have draws that only one dataset makes.
+    """Return the losses of all paths, where paths without an alignment may now have extra draws.
 
-    The position of these draws is the same on all paths; the position that leaves out the least probability is taken.
+    An extra draw is made on one dataset only, such as the noise of a key that only this dataset has. Extra draws have
+    the same position on all paths. The position is chosen so that the paths that remain without an alignment have the
+    least probability.
     """
     most = max(len(one.draws) for one in [*theirs, *(one.path for one in found if one.path is not None)])
     best = list(found)
@@ -194,12 +214,15 @@ def with_extra_draws(found: Sequence[PathLoss], theirs: Sequence[PathRun]) -> li
 
 
 def is_unaligned(one: PathLoss) -> bool:
-    """Return whether a path has no alignment; a shift of normal noise has an infinite loss and a known law."""
+    """Return whether a path has no alignment.
+
+    A path with shifted normal noise has an infinite loss as well, but its shifts are known.
+    """
     return one.loss == math.inf and one.shifts is None
 
 
 def _cost(losses: Sequence[PathLoss]) -> tuple[float, float]:
-    """Return the probability of paths without an alignment, and the largest loss of the others."""
+    """Return a sort key: the probability of paths with an infinite loss, and the largest loss of the other paths."""
     finite = [one.loss for one in losses if one.loss < math.inf]
     return math.fsum(one.probability for one in losses if one.loss == math.inf), max(finite, default=0.0)
 
@@ -219,7 +242,11 @@ def _pair_loss(
 def loss_of_path(
     shift: Shift, draws: Sequence[Draw], draws_prime: Sequence[Draw], others: float, concentrated: float = 0.0
 ) -> PathLoss:
-    """Return the loss of a path: of its shifted noise, of ``others``, and of mechanisms with a ``concentrated`` rho."""
+    """Return the loss of a path for a given shift of its noise.
+
+    ``others`` is the loss of discrete draws and mechanisms of libraries, and ``concentrated`` the rho of mechanisms
+    that state a loss in zCDP.
+    """
     loss = largest_loss(shift, draws, draws_prime) + others
     same_scales = all(one.scale == other.scale for one, other in zip(draws, draws_prime, strict=True))
     plain = not shift.stretches and same_scales and (others == 0.0 or 0.0 < concentrated < math.inf)
@@ -229,10 +256,11 @@ def loss_of_path(
 
 
 def path_losses_by_output(side: Side, side_prime: Side) -> list[PathLoss]:
-    """Return the loss of every path of x for shifts that depend on the output alone.
+    """Return the loss of every path of a function on x, if the shift of its noise depends on the output alone.
 
-    A shift is accepted if, on all draws of the path, the function on x' gives the same output with shifted draws: the
-    shifted path may then only meet paths of x' with the same signature and the same returned numbers.
+    A shift is accepted if the function on x' gives the same output for all shifted draws of the path. Therefore no
+    shifted draws may follow a path of x' with another output. Raises `Parted` if there are too many paths or
+    comparisons.
     """
     mine, theirs = side.paths(), side_prime.paths()
     if len(mine) * len(theirs) > MAX_COMPARED_PATH_PAIRS:
@@ -255,9 +283,9 @@ def path_losses_by_output(side: Side, side_prime: Side) -> list[PathLoss]:
 
 
 def largest_of_other_losses(path: PathRun, theirs: Sequence[PathRun], amounts: Sequence[float]) -> float:
-    """Return the largest loss of discrete draws and mechanisms over the paths of x' that the shifted draws can meet.
+    """Return the largest loss of discrete draws and mechanisms, over the paths of x' that shifted draws can follow.
 
-    Their probabilities may depend on comparisons that the output does not show.
+    These losses may differ between paths, because they may depend on comparisons that the output does not show.
     """
     same = [other for other in theirs if signature(other) == signature(path)]
     losses = [other_losses(path, other) for other in same]
@@ -268,7 +296,10 @@ def largest_of_other_losses(path: PathRun, theirs: Sequence[PathRun], amounts: S
 
 
 def keeps_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
-    """Return whether no shifted draws of a path of x are draws of this path of x', or the output is the same there."""
+    """Return whether no shifted draws of a path of x give another output on the given path of x'.
+
+    This holds if both paths have the same output, or if no shifted draws can follow the path of x'.
+    """
     if _keeps_returned_numbers(path, other, amounts):
         return True
     both = zip(path.choices, other.choices, strict=False)  # a path with fewer discrete draws can meet one with more
@@ -277,13 +308,13 @@ def keeps_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> boo
 
 
 def _can_meet(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
-    """Return whether shifted draws of a path of x can be draws of this path of x'."""
+    """Return whether some shifted draws of a path of x follow the given path of x'."""
     unit = min((one.scale for one in (*path.draws, *other.draws)), default=1.0)
     return intersect(path.intervals, amounts, other.intervals, unit)
 
 
 def _keeps_returned_numbers(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
-    """Return whether a path of x' has the scales and the output of a path of x whose draws are shifted."""
+    """Return whether a path of x' has the output and the scales of a path of x whose draws are shifted."""
     if signature(path) != signature(other) or [one.scale for one in path.draws] != [one.scale for one in other.draws]:
         return False
     mine, their = ([one for one in side.events if one.kind != COMPARE] for side in (path, other))
@@ -296,10 +327,11 @@ def _keeps_returned_numbers(path: PathRun, other: PathRun, amounts: Sequence[flo
 
 
 def combined(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:
-    """Return the value of the claim's parameter that follows from the losses of all paths of one direction, and delta.
+    """Return the value of the claim's parameter that follows from the losses of all paths, and the uncovered delta.
 
-    See the theorem of docs/explanation/theory.md for the three cases: equal shifts, adaptive shifts, and pure losses.
-    What mechanisms of libraries leave out is added to delta, or is taken from the claim's delta (Theorem 18).
+    The paths are those of one direction, such as from x to x'. See the theorem of docs/explanation/theory.md for the
+    three cases: equal shifts, adaptive shifts, and pure losses. A delta that mechanisms of libraries state is added to
+    the uncovered delta, or is taken from the claim's delta (Theorem 18).
     """
     of_steps = max((one.delta for one in losses), default=0.0)
     if not of_steps:
@@ -313,7 +345,7 @@ def combined(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:
 
 
 def _without_steps(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:
-    """Return what `combined` returns for mechanisms of libraries that leave nothing out."""
+    """Return what `combined` returns if no mechanism of a library states a delta."""
     aligned = [one for one in losses if not is_unaligned(one)]
     delta = min(1.0, math.fsum(one.probability for one in losses if one not in aligned))
     if not aligned or delta >= 1.0:
@@ -329,7 +361,7 @@ def _without_steps(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, flo
 
 
 def _approximate(claim: ApproxDP, losses: Sequence[PathLoss]) -> float:
-    """Return the least epsilon at the claim's delta for pure losses on paths with known probabilities."""
+    """Return the smallest epsilon at the claim's delta, given the largest loss and the probability of each path."""
 
     def excess(epsilon: float) -> float:
         return math.fsum(
@@ -351,7 +383,7 @@ def _approximate(claim: ApproxDP, losses: Sequence[PathLoss]) -> float:
 
 
 def from_pure(claim: Claim, epsilon: float) -> float:
-    """Return the largest value of the claim's parameter under epsilon-DP."""
+    """Return the largest value of the claim's parameter that epsilon-DP allows."""
     if isinstance(claim, PureDP) or not epsilon < math.inf:
         return max(0.0, epsilon)
     if epsilon <= 0.0:
@@ -361,7 +393,10 @@ def from_pure(claim: Claim, epsilon: float) -> float:
 
 
 def _from_shifts(claim: Claim, aligned: Sequence[PathLoss]) -> float | None:
-    """Return the loss of the shifted noise itself if all paths have the same shift, or if shifts are adaptive."""
+    """Return the exact loss of shifted noise as a value of the claim's parameter, or None if it is unknown.
+
+    It is known if all paths have the same shift, and for some claims if shifts are adaptive; see `is_adaptive`.
+    """
     if any(one.shifts is None for one in aligned):
         return None
     distinct = {one.shifts for one in aligned if one.shifts is not None}
@@ -379,7 +414,8 @@ def _from_shifts(claim: Claim, aligned: Sequence[PathLoss]) -> float | None:
 def loss_of_shifts(claim: Claim, shifts: Sequence[tuple[str, float, float]]) -> float | None:
     """Return the value of the claim's parameter for independent noise that is shifted; None if it is unknown.
 
-    It is the exact value, unless there are mechanisms that state a loss in zCDP: their rho is added.
+    Each shift has a law, a scale and an amount. The value is exact, unless mechanisms state a loss in zCDP: then it is
+    an upper bound that includes their rho.
     """
     rho = sum(amount for law, _, amount in shifts if law == CONCENTRATED)
     if rho:
@@ -390,7 +426,7 @@ def loss_of_shifts(claim: Claim, shifts: Sequence[tuple[str, float, float]]) -> 
 
 @lru_cache(256)
 def _loss_of_noise(claim: Claim, shifts: tuple[tuple[str, float, float], ...]) -> float | None:
-    """Return the exact value of the claim's parameter; both directions of a pair ask for the same one."""
+    """Return what `loss_of_shifts` returns for noise alone, from a cache that both directions of a pair use."""
     from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
 
     classes: dict[str, Any] = {"laplace": LaplaceLaw, "normal": NormalLaw}
@@ -402,7 +438,7 @@ def _loss_of_noise(claim: Claim, shifts: tuple[tuple[str, float, float], ...]) -
 
 
 def loss_of_concentrated(claim: Claim, rho: float, shifts: Sequence[tuple[str, float, float]]) -> float | None:
-    """Return a bound for mechanisms with a total ``rho`` of zCDP beside shifted noise; None if it is unknown."""
+    """Return an upper bound for mechanisms with a total ``rho`` in zCDP and shifted noise; None if it is unknown."""
     if isinstance(claim, RenyiDP):
         rest = loss_of_shifts(claim, shifts)
         return None if rest is None else rest + claim.order * rho
@@ -428,7 +464,7 @@ def concentrated_to_epsilon(rho: float, delta: float) -> float | None:
 
 
 def is_adaptive(aligned: Sequence[PathLoss]) -> bool:
-    """Return whether the shift of every draw is a function of what happened on the path before the draw."""
+    """Return whether the shift of every draw depends only on what happened on its path before the draw."""
     known: dict[Any, float] = {}
     for one in aligned:
         if one.path is None:

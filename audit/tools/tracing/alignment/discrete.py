@@ -1,6 +1,6 @@
-"""Discrete draws, whose outcomes an alignment keeps: integers, binomial numbers, choices, permutations.
+"""Laws of discrete draws, whose outcomes an alignment keeps: integers, binomial numbers, choices, permutations.
 
-A law has a finite list of outcomes if there are few, so that a function whose draws are all discrete can be enumerated.
+A law lists its outcomes if there are few, so that all paths of a function with discrete draws can be enumerated.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ MAX_OUTCOMES = 4096
 
 
 LISTED_REST = 1e-15
-"""[chosen] Probability of the outcomes of an unbounded law that are not listed; it counts as delta."""
+"""[chosen] Total probability of the outcomes of an unbounded law that are not listed; it counts as delta."""
 
 
 @dataclass(frozen=True)
 class DiscreteLaw:
-    """The law of a discrete draw."""
+    """The law of a discrete draw, such as an integer, a choice or a permutation.
+
+    ``draw`` draws an outcome, and ``log_probability`` returns the log probability of an outcome.
+    """
 
     name: str
     draw: Callable[[np.random.Generator], Any] = field(compare=False)
@@ -33,25 +36,29 @@ class DiscreteLaw:
     outcomes: tuple[Any, ...] | None = field(default=None, compare=False)
     """All outcomes, or None if there are too many."""
     key: Any = None
-    """The parameters, by which two laws are compared."""
+    """The parameters of the law, by which two laws are compared."""
     truncated: int = 0
-    """Number of draws with further outcomes, which have the probability `LISTED_REST` together for each draw."""
+    """Number of draws of an unbounded law. For each of them, the outcomes that are not listed have the total
+    probability `LISTED_REST`."""
     known: bool = True
-    """Whether probabilities are known. Otherwise both sides must have the same law."""
+    """Whether probabilities are known. If not, the law must be the same on both datasets."""
 
 
 def uniform_law(name: str, outcomes: Callable[[], Any], count: int, draw: Any, contains: Any) -> DiscreteLaw:
-    """Return a law with equally likely outcomes."""
+    """Return the law of a draw with ``count`` equally likely outcomes.
+
+    ``outcomes`` lists them, ``draw`` draws one of them, and ``contains`` says whether a value is one of them.
+    """
     listed = tuple(outcomes()) if count <= MAX_OUTCOMES else None
     log_share = -math.log(count) if count else -math.inf
     return DiscreteLaw(name, draw, lambda one: log_share if contains(one) else -math.inf, listed, count)
 
 
 def discrete_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
-    """Return the law of a sampler of numbers, with the parameters that it was called with.
+    """Return the law of a call of a sampler of whole numbers, such as `integers`, `binomial` or `poisson`.
 
-    A sampler without a known law gets its outcome from ``make()``. Its log probability is then 0, and the alignment
-    requires equal parameters on both sides.
+    ``fixed`` has the parameters of the call by name. The law of any other sampler is unknown: ``make()`` draws its
+    outcome, the log probability is taken as 0, and an alignment requires equal parameters on both datasets.
     """
     short, size = name.rpartition(".")[2], fixed.get("size")
     if size is not None and short in ("integers", "randint", "binomial", "poisson"):
@@ -76,20 +83,26 @@ def discrete_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
 
 
 def unknown_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
-    """Return a law of which nothing but the parameters of the sampler is known."""
+    """Return the law of a sampler that ``make()`` calls and of which only the parameters ``fixed`` are known."""
     parameters = parameters_key(sorted(fixed.items(), key=lambda one: one[0]))
     return DiscreteLaw(name, lambda _: make(), lambda _: 0.0, None, parameters, known=False)
 
 
 def table_law(name: str, first: int, logs: Any, draw: Any, key: Any, truncated: int) -> DiscreteLaw:
-    """Return a law on consecutive whole numbers with known log probabilities."""
+    """Return the law of a whole number with the log probabilities ``logs``, which begin at the number ``first``.
+
+    ``truncated`` is 1 if the table leaves out rare outcomes, and 0 otherwise.
+    """
     known = dict(enumerate(np.asarray(logs, float).tolist(), first))
     listed = tuple(known) if len(known) <= MAX_OUTCOMES else None
     return DiscreteLaw(name, draw, lambda one: known.get(one, -math.inf), listed, key, truncated)
 
 
 def array_law(law: DiscreteLaw, make: Any, shape: tuple[int, ...]) -> DiscreteLaw:
-    """Return the law of an array of independent draws; ``make`` draws it as the function asked for it."""
+    """Return the law of an array whose components are independent draws from ``law``.
+
+    ``make()`` draws such an array with the sampler that the audited function has called.
+    """
     count, few = math.prod(shape), law.outcomes
     listed = None
     if few is not None and count * math.log(max(2, len(few))) <= math.log(MAX_OUTCOMES):
@@ -111,7 +124,7 @@ def array_law(law: DiscreteLaw, make: Any, shape: tuple[int, ...]) -> DiscreteLa
 
 @functools.lru_cache(256)
 def binomial_law(n: int, p: float) -> DiscreteLaw:
-    """Return the binomial law."""
+    """Return the binomial law of ``n`` trials with success probability ``p``."""
     from scipy import stats  # missing in some environments of traced functions
 
     logs = stats.binom.logpmf(np.arange(n + 1), n, p)
@@ -120,7 +133,7 @@ def binomial_law(n: int, p: float) -> DiscreteLaw:
 
 @functools.lru_cache(256)
 def poisson_law(mean: float) -> DiscreteLaw:
-    """Return the Poisson law, without its rarest outcomes."""
+    """Return the Poisson law with this mean, without its rarest outcomes."""
     from scipy import stats
 
     last = int(stats.poisson.isf(LISTED_REST, mean))
@@ -140,7 +153,7 @@ def geometric_law(scale: float) -> DiscreteLaw:
 
 
 def _range(name: str, short: str, fixed: dict[str, Any]) -> range:
-    """Return the numbers from which a sampler draws."""
+    """Return the range of integers from which a sampler draws, given its name and its parameters."""
     if short in ("getrandbits", "randbits"):
         return range(2 ** int(fixed["k"]))
     if short == "randbelow":
@@ -160,9 +173,10 @@ def _large(rng: np.random.Generator, count: int) -> int:
 
 
 def index_law(name: str, make: Any) -> tuple[DiscreteLaw, Callable[[Any], Any]]:
-    """Return the law of the positions that a choice from a population draws, and a function that takes them.
+    """Return the law of the positions that a random choice draws, and a function that picks the members there.
 
-    ``make`` is the partial call of the original sampler. Only positions are random, so an alignment keeps positions.
+    Samplers such as `choice` and `shuffle` draw members of a population, which may be private. Only the positions are
+    random, so an alignment keeps the positions. ``make`` is the call of the original sampler.
     """
     short, arguments, keywords = name.rpartition(".")[2], list(make.args), dict(make.keywords)
     places: list[tuple[Any, Any]] = [(keywords, key) for key in ("a", "x", "seq", "population") if key in keywords]
@@ -205,13 +219,13 @@ def index_law(name: str, make: Any) -> tuple[DiscreteLaw, Callable[[Any], Any]]:
 
 
 SAMPLE_ARGUMENTS = {"choice": ("size", "replace", "p", "axis"), "choices": ("weights", "cum_weights"), "sample": ("k",)}
-"""The positional arguments after the population."""
+"""The positional arguments of each sampler after the population."""
 
 
 def sample_law(name: str, n: int, asked: dict[str, Any]) -> DiscreteLaw | None:
-    """Return the law of the positions of one member of a population or of several ones.
+    """Return the law of the positions of one or several members that are drawn from a population.
 
-    ``n`` is the size of the population and ``asked`` are the other arguments by name. The result is None for arguments
+    ``n`` is the size of the population and ``asked`` has the other arguments by name. The result is None for arguments
     whose law is not known, such as weights without replacement.
     """
     short = name.rpartition(".")[2]
@@ -230,7 +244,10 @@ def sample_law(name: str, n: int, asked: dict[str, Any]) -> DiscreteLaw | None:
 
 
 def positions_law(name: str, shares: Any, k: int, replace: bool) -> DiscreteLaw:
-    """Return the law of k positions, drawn with given probabilities and replacement, or without either."""
+    """Return the law of ``k`` positions that are drawn from a population.
+
+    The draws have the probabilities ``shares`` with replacement, and equal probabilities without replacement.
+    """
     n = len(shares)
     if not replace:
         return uniform_law(
@@ -252,7 +269,7 @@ def positions_law(name: str, shares: Any, k: int, replace: bool) -> DiscreteLaw:
 
 
 def choice_law(name: str, n: int, shares: Any) -> DiscreteLaw:
-    """Return the law of the position of one member, with given probabilities."""
+    """Return the law of one position among ``n``, which is drawn with the probabilities ``shares``."""
     return DiscreteLaw(
         name,
         lambda rng: int(rng.choice(n, p=shares)),
@@ -263,14 +280,20 @@ def choice_law(name: str, n: int, shares: Any) -> DiscreteLaw:
 
 
 def is_population(value: Any) -> bool:
-    """Return whether an argument can be the population of a choice."""
+    """Return whether an argument can be a population from which members are drawn.
+
+    This is a sequence, an array, or a number n that stands for 0, ..., n - 1.
+    """
     return isinstance(value, (int, np.integer, list, tuple, str, range, np.ndarray)) or (
         hasattr(value, "__len__") and hasattr(value, "__getitem__")
     )
 
 
 def parameters_key(parameters: Any) -> Any:
-    """Return parameters as a value that can be compared; parameters that cannot be pickled differ from all others."""
+    """Return a value by which the parameters of two calls can be compared.
+
+    Parameters that cannot be pickled differ from all other parameters.
+    """
     try:
         return pickle.dumps(parameters, -1)
     except Exception:
@@ -278,19 +301,22 @@ def parameters_key(parameters: Any) -> Any:
 
 
 def _members(name: str, whole: Any, drawn: Any) -> Any:
-    """Return the members at the drawn positions: one member, an array of numpy, or a list of the module random."""
+    """Return the members of a population at the drawn positions.
+
+    The result is one member, an array for a sampler of numpy, or a list for a sampler of the module random.
+    """
     if not isinstance(drawn, tuple):
         return whole[drawn]
     return [whole[one] for one in drawn] if name.startswith("random") else np.asarray(whole)[list(drawn)]
 
 
 def _take(whole: Any, places: Any) -> Any:
-    """Return the members of a population at positions, in the form in which the sampler returns them."""
+    """Return the members of a population at the given positions, as an array, a list or one member like them."""
     if isinstance(places, np.ndarray):
         return np.asarray(whole)[places]
     return [whole[one] for one in places] if isinstance(places, (list, tuple)) else whole[places]
 
 
 def _reorder(population: Any, order: Any) -> None:
-    """Reorder a mutable sequence in place."""
+    """Reorder a list or an array in place, so that it follows the given order of positions."""
     population[:] = [population[place] for place in order] if isinstance(population, list) else population[list(order)]

@@ -21,7 +21,9 @@ MAX_LISTED = 256
 
 
 def discrete_pair(call: Call, both: tuple[bytes, bytes], seed: int) -> dict[str, Any] | None:
-    """Return the laws of both outputs, and the first discrete draw with another law; None if they are not known.
+    """Return the exact laws of the output on both datasets, and the first draw whose law differs between them.
+
+    The result is None if not all draws are discrete, or if there are too many outcomes to be listed.
 
     Parameters
     ----------
@@ -68,7 +70,10 @@ def _executed(call: Call, data: bytes, seed: int, run: Any) -> Any:
 
 
 def _first_difference(first: AlignmentRun, second: AlignmentRun) -> tuple[str, Any]:
-    """Return the name and the place of the first discrete draw, or else uniform draw, with another law on x'."""
+    """Return the name and the place of the first draw whose law on x' differs from that on x.
+
+    Discrete draws are compared first, and then the comparisons of uniform draws. The name is empty if nothing differs.
+    """
     for one, other, site in zip(first.choices, second.choices, second.choice_sites, strict=False):
         if (one.law.name, one.law.key) != (other.law.name, other.law.key):
             return other.law.name, site

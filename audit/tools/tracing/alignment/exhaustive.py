@@ -80,6 +80,9 @@ def neighbouring_pairs(
 
 
 def _multisets(n_records: int, k: int) -> Iterator[tuple[int, ...]]:
-    """Yield every multiset of fewer than ``k`` numbers below ``n_records``, the smallest first."""
+    """Yield every multiset of fewer than ``k`` records, the smallest first.
+
+    Records are given by their numbers, which are below ``n_records``.
+    """
     for size in range(k):
         yield from itertools.combinations_with_replacement(range(n_records), size)

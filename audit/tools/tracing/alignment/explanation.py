@@ -1,7 +1,8 @@
-"""Why a pair has no alignment within its claim: the place that cannot be kept, and what the cheapest alignment costs.
+"""The reason why a pair has no alignment within its claim: what cannot be kept, or which noise costs too much.
 
-A run on x is compared with the run on x' that follows it. The explanation is the first difference that no alignment
-removes, or else the draw of noise for which the cheapest alignment pays more than the claim.
+An alignment shifts the noise of a run on x so that the run on x' gives the same output. A run on x is compared with a
+run on x' with the same draws. The explanation is the first difference that no alignment removes, or else the draw of
+noise whose shift costs more than the claim.
 """
 
 from __future__ import annotations
@@ -33,40 +34,45 @@ from epsaudit.tools.tracing.losses import exceeds_claim
 from epsaudit.tools.tracing.suspicion import BRANCHES, BUDGET, MOVES, PARAMETER, RELEASED, Suspicion
 
 EXPLAINED_RUNS = 20
-"""[chosen] Number of runs in each direction among which one without an alignment within the claim is searched."""
+"""[chosen] Number of runs in each direction that are searched for a run without an alignment within the claim."""
 
 
 class Explanation(NamedTuple):
-    """Why a run has no alignment within the claim."""
+    """The reason why a run has no alignment within the claim, with its place in the audited code.
+
+    An alignment shifts the noise of a run on x so that the run on x' gives the same output. Its cost is the privacy
+    loss of this shift.
+    """
 
     kind: str
     """One of the kinds of `epsaudit.tools.tracing.suspicion`."""
     reason: str
     stack: Stack
-    """The place at which this happens."""
+    """The calls that lead to the place."""
     cheapest: float
-    """Cost, in the claim's parameter, of the cheapest alignment of the run; if no alignment keeps the whole run, of
-    what comes before this place."""
+    """Cost, in the claim's parameter, of the cheapest alignment of the run. If no alignment keeps the whole run, it
+    is the cost of what comes before the place."""
     aligned: bool = False
     """Whether an alignment keeps the whole run."""
 
     @property
     def loss(self) -> float | None:
-        """The cost of the whole run; None if no alignment keeps it."""
+        """The cost of the cheapest alignment of the whole run; None if no alignment keeps the whole run."""
         return self.cheapest if self.aligned else None
 
 
 Run = AlignmentRun | RecordedRun
 DIRECTIONS = (("x", "x'"), ("x'", "x"))
-"""For each direction the names of the datasets of the recorded run and of the run that follows it."""
+"""For each direction, the names of the dataset of the recorded run and of the dataset of the run that follows it."""
 
 
 def explained(
     claim: Claim, directions: Sequence[tuple[Runner, Runner]], seeds: Sequence[int] = ()
 ) -> Explanation | None:
-    """Return why one of a few runs has no alignment within the claim, or None if all of them have one.
+    """Search a few runs for one that has no alignment within the claim, and return the reason.
 
-    Of both directions, the one whose cheapest alignment costs more is explained.
+    An alignment shifts the noise of a run on x so that the run on x' gives the same output. Each seed is tried from x
+    to x' and from x' to x, and the direction that costs more is explained. Return None if all runs have an alignment.
 
     Parameters
     ----------
@@ -85,7 +91,7 @@ def explained(
 
 
 def most_expensive(found: Sequence[Explanation | None]) -> Explanation | None:
-    """Return the explanation with the largest cost, the first one of several; None if there is none."""
+    """Return the explanation with the largest cost, or None if there is no explanation."""
     return max((one for one in found if one is not None), key=lambda one: one.cheapest, default=None)
 
 
@@ -108,14 +114,16 @@ def _explained_run(
 def explain(
     claim: Claim, first: Run, second: Run, parted: str = "", names: tuple[str, str] = DIRECTIONS[0]
 ) -> Explanation | None:
-    """Return why a run on x has no alignment within the claim, or None if it has one.
+    """Return the reason why a run on x has no alignment within the claim, or None if it has such an alignment.
+
+    An alignment shifts the noise of the run so that the run on x' gives the same output.
 
     Parameters
     ----------
     claim : Claim
         The claim.
     first, second : AlignmentRun or RecordedRun
-        The run on x, and the run on x' that follows it, both with the places of draws and events.
+        The run on x, and the run on x' with the same draws. Both store the places of draws and events.
     parted : str
         The reason why the run on x' ended early, if it did.
     names : tuple of str
@@ -155,7 +163,11 @@ def run_raises(one: Run) -> bool:
 
 
 class Prefixes:
-    """The common beginning of a run on x and of the run on x' that follows it, and the cost of aligning parts of it."""
+    """A run on x and a run on x' with the same draws, compared up to their first difference.
+
+    The methods return what it costs to align this common beginning, or a part of it: to shift the noise on x' so that
+    comparisons and released numbers are the same as on x.
+    """
 
     def __init__(self, claim: Claim, first: Run, second: Run, names: tuple[str, str] = DIRECTIONS[0]) -> None:
         self.claim, self.first, self.second, self.names = claim, first, second, names
@@ -171,26 +183,32 @@ class Prefixes:
         self._known: dict[Any, Any] = {}
 
     def shift(self, count: int) -> Shift | None:
-        """Return the cheapest shift that keeps the first ``count`` events, or None."""
+        """Return the cheapest shift that keeps the first ``count`` comparisons and released numbers, or None."""
         if count not in self._shifts:
             events = self.first.events[:count], self.second.events[:count]
             self._shifts[count] = stretch_or_shift(*events, *self._draws(count), self._known)
         return self._shifts[count]
 
     def _draws(self, count: int) -> tuple[Sequence[Draw], Sequence[Draw]]:
-        """Return the draws on which the first ``count`` events depend, with those that were made before them."""
+        """Return the draws of both runs up to the last one on which the first ``count`` events depend.
+
+        An event is a comparison or a released number.
+        """
         last = max((draw for one in self.first.events[:count] for draw, _ in one.terms), default=-1) + 1
         return self.first.draws[:last], self.second.draws[:last]
 
     def cost(self, count: int, with_others: bool = True) -> float:
-        """Return what the cheapest alignment of the first ``count`` events costs; infinite if there is none."""
+        """Return the cost of the cheapest shift that keeps the first ``count`` comparisons and released numbers.
+
+        It is infinite if there is no such shift.
+        """
         shift = self.shift(count)
         if shift is None:
             return math.inf
         return cost_of(self.claim, shift, *self._draws(count), *(self.others if with_others else (0.0, 0.0)))
 
     def cost_without_comparisons(self) -> float:
-        """Return what the cheapest alignment costs that keeps only the numbers that are released or returned."""
+        """Return the cost of the cheapest shift that keeps released and returned numbers, but no comparisons."""
         numbers = [number for number in range(self.n_events) if self.first.events[number].kind != COMPARE]
         events = [[run.events[number] for number in numbers] for run in (self.first, self.second)]
         draws = self._draws(self.n_events)
@@ -198,7 +216,7 @@ class Prefixes:
         return math.inf if shift is None else cost_of(self.claim, shift, *draws, *self.others)
 
     def explain(self) -> Explanation:
-        """Return why the common beginning has no alignment within the claim."""
+        """Return the reason why the common beginning of both runs has no alignment within the claim."""
         count = self.n_events
         if self.shift(count) is None:
             return self._first_without_shift()
@@ -207,9 +225,9 @@ class Prefixes:
         return self._paying_draw()
 
     def _first_without_shift(self) -> Explanation:
-        """Return the first event that no shift keeps together with those before it.
+        """Return an explanation with the first comparison or released number that no shift of the noise can keep.
 
-        More events have fewer shifts, so the position is found by bisection.
+        Keeping more of them leaves fewer shifts, so that the position is found by bisection.
         """
         low, high = 0, self.n_events
         while high - low > 1:
@@ -220,9 +238,10 @@ class Prefixes:
         return Explanation(MOVES, NO_SHIFT, stack, self.cost(high - 1, with_others=False))
 
     def _paying_draw(self) -> Explanation:
-        """Return the first noise that costs more than the claim by itself, or else the last noise that costs anything.
+        """Return an explanation with the noise whose shift costs more than the claim.
 
-        The draws of one call are one noise.
+        It is the first noise that costs more than the claim by itself, or otherwise the last noise that costs anything.
+        The draws of one call of a sampler count as one noise.
         """
         shift, sites = self.shift(self.n_events), self.first.draw_sites
         assert shift is not None
@@ -253,7 +272,10 @@ class Prefixes:
     def _why_it_pays(
         self, amounts: Sequence[float], draws: Sequence[Draw], draws_prime: Sequence[Draw], own: float
     ) -> tuple[str, str]:
-        """Return a kind and a sentence on draws of one call that cost more than the claim by themselves."""
+        """Return a kind and a sentence for an explanation, about draws whose shift alone costs more than the claim.
+
+        The draws are those of one call of a sampler, and ``own`` is their cost.
+        """
         law, scale = draws[0].law, draws[0].scale
         different = [
             (one.scale, other.scale) for one, other in zip(draws, draws_prime, strict=True) if one.scale != other.scale
@@ -266,15 +288,19 @@ class Prefixes:
         return MOVES, f"{law} noise of scale {scale:.6g} has to move by {by}: {costs}"
 
     def _both(self, first: Any, second: Any) -> str:
-        """Return two different values in words, that on x first."""
+        """Return two different values as text, with the value on x first."""
         return difference_in_words(*((first, second) if self.names == DIRECTIONS[0] else (second, first)))
 
     def in_order(self) -> tuple[Run, Run]:
-        """Return the runs on x and on x'."""
+        """Return both runs, with the run on x first."""
         return (self.first, self.second) if self.names == DIRECTIONS[0] else (self.second, self.first)
 
     def first_different_count(self) -> tuple[str, Stack] | None:
-        """Return what numpy counted differently on both sides, which explains the number of later draws, or None."""
+        """Return a sentence and the place of the first count that differs between both runs, or None.
+
+        A count is the number of values that a function of numpy such as `np.unique` has found. Later draws often have
+        this size.
+        """
         for one, other in zip(self.first.counts, self.second.counts, strict=False):
             if one.name == other.name and one.values != other.values:
                 counts = f"the number of values from {one.name} is {self._both(one.values, other.values)}"
@@ -282,7 +308,7 @@ class Prefixes:
         return None
 
     def how_events_differ(self) -> str:
-        """Return how the first events after the common beginning differ, in words."""
+        """Return a sentence that says how both runs differ after their common beginning."""
         factor = self.explain_factor()
         if factor is not None:
             return factor.reason
@@ -291,7 +317,7 @@ class Prefixes:
         return "the number of comparisons and released numbers depends on the data"
 
     def explain_factor(self) -> Explanation | None:
-        """Return an explanation if the first events that differ are about one draw that is multiplied by data."""
+        """Return an explanation if the first difference is a factor by which one draw is multiplied, else None."""
         if self.n_events >= min(len(self.first.events), len(self.second.events)):
             return None
         one, other = (run.events[self.n_events] for run in (self.first, self.second))
@@ -304,7 +330,11 @@ class Prefixes:
         return Explanation(PARAMETER, reason, places.get(one.kind, other.site), self.cost(self.n_events))
 
     def _explain_others(self) -> Explanation:
-        """Return why discrete draws and mechanisms cost too much: a mechanism alone, or else the last one that pays."""
+        """Return an explanation for discrete draws and mechanisms of libraries that cost more than the claim.
+
+        It names a mechanism that costs more than the claim by itself, or otherwise the last mechanism that costs
+        anything.
+        """
         cost, symbol = self.cost(self.n_events), self.claim.symbol
         reason, stack = "discrete draws have other probabilities", self.second.returned or self.first.returned
         steps: Any = zip(self.first.steps, self.second.steps, self.first.step_sites, strict=False)
@@ -323,7 +353,7 @@ class Prefixes:
 
 
 def _count_equal(pairs: Iterable[tuple[Any, Any]]) -> int:
-    """Return how many pairs there are before the first pair of two different values."""
+    """Return the number of pairs before the first pair whose two values differ."""
     count = 0
     for one, other in pairs:
         if one != other:
@@ -340,7 +370,7 @@ def cost_of(
     others: float = 0.0,
     concentrated: float = 0.0,
 ) -> float:
-    """Return the cost of shifted draws in the claim's parameter; infinite if it has no finite bound.
+    """Return the cost of shifted draws as a value of the claim's parameter; infinite if there is no finite bound.
 
     ``others`` is the loss of discrete draws and mechanisms, and ``concentrated`` the rho of mechanisms in zCDP.
     """

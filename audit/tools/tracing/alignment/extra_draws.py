@@ -24,10 +24,10 @@ from epsaudit.tools.tracing.primitives import UNIFORM
 
 
 class Reduced(NamedTuple):
-    """A path without some consecutive draws and the comparisons of these draws."""
+    """A path from which some consecutive draws, and the comparisons of these draws, have been removed."""
 
     key: Any
-    """What both sides see of the path: events without constants, the output, the laws, and discrete outcomes."""
+    """The identity of the path without these draws; see `draw_identity`."""
     events: tuple[RunEvent, ...]
     draws: tuple[Draw, ...]
     log_probability: float
@@ -37,23 +37,30 @@ class Reduced(NamedTuple):
 
 
 class Image(NamedTuple):
-    """An alignment of a path with extra draws: its loss and shift, and the path of x' to which it leads."""
+    """An alignment of a path of x with a path of x' that has another number of draws.
+
+    It has the loss, the shift of the common draws, and the identities of both paths.
+    """
 
     loss: float
     amounts: tuple[float, ...]
     image: Any
-    """What identifies the path of x'."""
+    """The identity of the path of x'."""
     source: Any
-    """What identifies the path of x, without draws that are integrated out."""
+    """The identity of the path of x without its extra draws."""
 
 
 def image_of(path: PathRun) -> Any:
-    """Return what identifies a path of x' among the paths of x': whatever both sides see of it."""
+    """Return a value that identifies a path among all paths of its dataset; see `draw_identity`."""
     return draw_identity(path.events, path.form, path.draws, path)
 
 
 def draw_identity(events: Sequence[RunEvent], form: Any, draws: Sequence[Draw], path: PathRun) -> Any:
-    """Return what both sides see of a path, or of a path without some draws."""
+    """Return a value that is equal for corresponding paths of x and of x', and different for other paths.
+
+    It contains the comparisons with their outcomes but without data, the form of the output, the laws of the draws, and
+    the outcomes of discrete draws. The first three may be those of a path without some draws.
+    """
     return (
         tuple((one.kind, one.terms, one.outcome if one.kind == COMPARE else None) for one in events),
         form,
@@ -63,7 +70,10 @@ def draw_identity(events: Sequence[RunEvent], form: Any, draws: Sequence[Draw], 
 
 
 def reduce_path(path: PathRun, start: int, count: int) -> Reduced | None:
-    """Return a path without the draws from position ``start`` on; None if other parts of the path depend on them."""
+    """Remove ``count`` draws from a path, beginning at position ``start``, with the comparisons of these draws.
+
+    Return None if another part of the path depends on the removed draws.
+    """
     removed = range(start, start + count)
 
     def renumber(terms: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...] | None:
@@ -87,7 +97,11 @@ def reduce_path(path: PathRun, start: int, count: int) -> Reduced | None:
 
 
 def renumbered_form(form: Any, renumber: Any) -> Any:
-    """Return the form of an output with other numbers of draws; None if a removed draw is in it."""
+    """Return the form of an output after draws have been renumbered; None if it contains a removed draw.
+
+    The form is the output with placeholders for noisy numbers. ``renumber`` maps the draws of one number to new
+    positions.
+    """
     if isinstance(form, tuple) and len(form) == 2 and form[0] == "noisy":
         terms = renumber(form[1])
         return None if terms is None else ("noisy", terms)
@@ -98,7 +112,10 @@ def renumbered_form(form: Any, renumber: Any) -> Any:
 
 
 def _log_probability(path: PathRun, removed: range) -> float:
-    """Return the log probability of the intervals of draws of a path; -inf if a draw is compared with another one."""
+    """Return the log probability that the removed draws of a path have the outcomes of their comparisons.
+
+    It is -inf if a removed draw is compared with another draw, because the probability is then not computed.
+    """
     total = 0.0
     for key, (low, high) in path.intervals.items():
         draw = key[0][0]
@@ -118,25 +135,30 @@ def _log_probability(path: PathRun, removed: range) -> float:
 
 
 class ExtraDraws:
-    """Aligns paths of x with paths of x' that have a different number of draws.
+    """Aligns paths of x with paths of x' that have more or fewer draws.
+
+    The noise of a key that only one dataset has is an example of such extra draws.
 
     Parameters
     ----------
     theirs : sequence of PathRun
         All paths of x'.
     start : int
-        Position from which on the extra draws are, on all paths.
+        Position of the first extra draw, which is the same on all paths.
     """
 
     def __init__(self, theirs: Sequence[PathRun], start: int) -> None:
         self.theirs, self.start = theirs, start
         self.known: dict[Any, Any] = {}
         self.amounts: dict[Any, tuple[float, ...]] = {}
-        """The shift for each reduced path of x whose extra draws are integrated out."""
+        """The shift of the other draws, by the identity of a path of x without its extra draws."""
         self._by_key: dict[int, dict[Any, Reduced]] = {}
 
     def _reduced_theirs(self, count: int) -> dict[Any, Reduced]:
-        """Return paths of x' without ``count`` draws, the likeliest outcomes of these draws for each key."""
+        """Return the paths of x' without ``count`` extra draws, by the identity of the remaining path.
+
+        Of several paths with the same identity, the one with the likeliest outcomes of the extra draws is returned.
+        """
         if count not in self._by_key:
             found = defaultdict[Any, list[Reduced]](list)
             for other in self.theirs:
@@ -148,7 +170,7 @@ class ExtraDraws:
         return self._by_key[count]
 
     def align(self, path: PathRun) -> Image | None:
-        """Return the best alignment of a path of x, or None without an alignment."""
+        """Return the cheapest alignment of a path of x with a path of x' that has more or fewer draws, or None."""
         best: Image | None = None
         for count in sorted({len(path.draws) - len(other.draws) for other in self.theirs} - {0}):
             if count > 0 and len(path.draws) < self.start + count:
@@ -167,5 +189,8 @@ class ExtraDraws:
         return best
 
     def _is_consistent(self, mine: Reduced, shift: Shift) -> bool:
-        """Return whether paths that differ in the integrated draws alone have the same shift, and no stretch."""
+        """Return whether a shift is the same for all paths of x that differ only in their extra draws.
+
+        A shift that stretches uniform draws is not consistent.
+        """
         return not shift.stretches and self.amounts.setdefault(mine.key, shift.amounts) == shift.amounts

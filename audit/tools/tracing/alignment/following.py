@@ -12,10 +12,10 @@ MAX_EVENTS_TO_REDUCE = 256
 
 
 def needed_events(first: AlignmentRun, run_prime: Runner, second: AlignmentRun | None = None) -> list[int]:
-    """Return the positions of released numbers and of a smallest set of comparisons that keeps the output.
+    """Return the positions of all released numbers of a run, and of the comparisons that its output needs.
 
-    The set is found by leaving out one comparison after the other: a comparison is not needed if the output stays the
-    same when it, and all comparisons left out before, have the opposite outcome.
+    A smallest set of comparisons is found by leaving out one comparison after the other. A comparison is not needed if
+    the output stays the same when this comparison, and all comparisons left out before, have the opposite outcome.
 
     Parameters
     ----------
@@ -49,13 +49,16 @@ def needed_events(first: AlignmentRun, run_prime: Runner, second: AlignmentRun |
 
 
 def moved_draws(first: AlignmentRun, second: AlignmentRun) -> set[int]:
-    """Return the draws in events to which other numbers are added in the second run."""
+    """Return the draws that are used together with a number of the data that differs between two runs."""
     both = zip(first.events, second.events)  # noqa: B905  # strict since 3.10
     return {draw for one, other in both if one.constant != other.constant for draw, _ in one.terms}
 
 
 def has_same_output(first: AlignmentRun, other: AlignmentRun) -> bool:
-    """Return whether a partly forced run has the form of the output, and releases and returns the same numbers."""
+    """Return whether a run has the output of a recorded run: the same form, and the same noisy numbers in it.
+
+    Comparisons may have other outcomes. Numbers that are released before the end must be the same as well.
+    """
     mine, theirs = ([one for one in run.events if one.kind != COMPARE] for run in (first, other))
     same = [(one.kind, one.terms) for one in mine] == [(one.kind, one.terms) for one in theirs]
     return same and first.form == other.form and len(first.draws) == len(other.draws)

@@ -1,4 +1,4 @@
-"""The generators of samplers, and their states, which tell whether two draws begin at the same place of a stream.
+"""The generators of samplers, and their states, which show whether two draws begin at the same place of a stream.
 
 Needs Python 3.8 and numpy, because it runs in the process of the audited code.
 """
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 KINDS_OF_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
-"""Generators whose state can be read. Those of the operating system have none."""
+"""Generators whose state can be read. Generators of the operating system have no state."""
 
 
 def generator_of(make: Any) -> Any:
-    """Return the generator of numpy or of the module random on which a sampler is called, or None."""
+    """Return the generator (of numpy or of the module random) from which a call of a sampler draws, or None."""
     if isinstance(make, functools.partial) and make.func is advance:
         make = make.args[0]
     if not isinstance(make, functools.partial):
@@ -28,7 +28,10 @@ def generator_of(make: Any) -> Any:
 
 
 def state_of(make: Any) -> int | None:
-    """Return a hash of the state of a sampler's generator, or None if it has no known generator with a state."""
+    """Return a hash of the state of the generator from which a call of a sampler draws.
+
+    Return None if the generator is unknown or has no state.
+    """
     owner = generator_of(make)
     if owner is None:
         return None
@@ -39,7 +42,7 @@ def state_of(make: Any) -> int | None:
 
 
 def advance(make: Any) -> None:
-    """Draw a number from a sampler's generator that nobody uses, so that its state changes."""
+    """Advance the generator from which a call of a sampler draws by one number, so that its state changes."""
     owner = generator_of(make)
     if owner is not None:
         owner.random()

@@ -21,13 +21,13 @@ from epsaudit.tools.tracing.replacement import replace_samplers
 
 Answer = TypeVar("Answer")
 _work: Any = None
-"""The function of a forked process."""
+"""The function that a forked process calls with numbers."""
 
 
 def in_processes(
     work: Callable[[int], Answer], numbers: Sequence[int], *, n_jobs: int, name: str, limit: TimeLimit | None = None
 ) -> Iterator[tuple[int, Answer]]:
-    """Yield each number with the answer of ``work`` to it, in the order in which the answers arrive.
+    """Call ``work`` with each number in forked processes, and yield the number with the answer when it arrives.
 
     If the iteration ends early, for example by Ctrl-C, the processes are ended at once.
 
@@ -78,7 +78,10 @@ def in_processes(
 
 
 def _begin(work: Callable[[int], Any], limit: TimeLimit | None) -> None:
-    """Prepare a forked process. It leaves Ctrl-C to the parent, which ends it."""
+    """Prepare a forked process: replace samplers by samplers that record their draws, and start the time limit.
+
+    The process ignores Ctrl-C, because the parent process handles it and ends the forks.
+    """
     global _work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()  # a garbage collection would copy all memory that is shared with the parent
