@@ -1,4 +1,4 @@
-"""Certain bounds that match different outcomes of discrete draws, as sampling and randomised branches need.
+"""Certain bounds from alignments that change the outcomes of discrete draws, as sampling and random branches need.
 
 A *branch* is the function with fixed outcomes of its discrete draws. An alignment leads from a branch on x to a branch
 on x', which may have other outcomes. A linear program then distributes the probability of each branch on x over the
@@ -30,25 +30,29 @@ LOSS_ROUNDING = 1e-12
 
 
 class BranchPath(NamedTuple):
-    """A path of a branch: without its discrete and uniform draws, and without the comparisons of these."""
+    """A path of a branch, without its discrete and uniform draws and their comparisons.
+
+    A branch is the audited function with fixed outcomes of these draws.
+    """
 
     key: Any
-    """What both sides see of the path: events without constants, the output, and the laws."""
+    """What is equal for corresponding paths of x and of x': comparisons without data, the output, and the laws."""
     events: tuple[RunEvent, ...]
     draws: tuple[Draw, ...]
 
 
 class Branch(NamedTuple):
-    """The paths with the same outcomes of discrete and uniform draws, and the probability of these outcomes."""
+    """All paths of a function with the same outcomes of discrete and uniform draws, and their probability."""
 
     probability: float
     paths: list[BranchPath]
 
 
 def branches_of(paths: Sequence[PathRun]) -> list[Branch] | None:
-    """Return the branches of a function; None if the outcomes of its discrete draws may depend on its noise.
+    """Group the paths of a function by the outcomes of their discrete and uniform draws, into branches.
 
-    They do not if the probabilities of the outcomes are the same on all paths and add up to 1.
+    Return None if these outcomes may depend on the noise. They do not if they have the same probability on all paths of
+    a branch, and if the probabilities of all branches add up to 1.
     """
     found: dict[Any, list[tuple[PathRun, BranchPath]]] = defaultdict(list)
     for path in paths:
@@ -68,7 +72,7 @@ def branches_of(paths: Sequence[PathRun]) -> list[Branch] | None:
 
 
 def merged(branches: Sequence[Branch]) -> list[Branch]:
-    """Return branches of which no two have the same paths, such as samples with the same sum."""
+    """Merge branches that have the same paths, such as random samples of records with the same sum."""
     found: dict[Any, Branch] = {}
     for one in branches:
         constants = tuple(tuple(event.constant for event in path.events) for path in one.paths)
@@ -80,7 +84,10 @@ def merged(branches: Sequence[Branch]) -> list[Branch]:
 
 
 def _without_uniform_draws(path: PathRun) -> BranchPath | None:
-    """Return a path of a branch; None if a uniform draw is returned, or compared with another draw."""
+    """Return a path without its discrete and uniform draws, as a path of a branch.
+
+    Return None if a uniform draw is returned, or compared with another draw.
+    """
     kept = [place for place, one in enumerate(path.draws) if one.law != UNIFORM]
     places = {draw: place for place, draw in enumerate(kept)}
 
@@ -105,7 +112,11 @@ def _without_uniform_draws(path: PathRun) -> BranchPath | None:
 
 
 def matched_epsilon(paths: Sequence[PathRun], paths_prime: Sequence[PathRun]) -> float:
-    """Return an epsilon that bounds the probabilities on x by those on x'; infinite if there is no matching."""
+    """Return an epsilon for which every event has a probability on x of at most e^epsilon times that on x'.
+
+    It is found by distributing the branches on x over those on x', and is infinite if this fails. A branch is the
+    function with fixed outcomes of its discrete draws.
+    """
     mine, theirs = branches_of(paths), branches_of(paths_prime)
     if mine is None or theirs is None or len(mine) * sum(len(one.paths) for one in theirs) > MAX_PAIRS_OF_PATHS:
         return math.inf
@@ -116,7 +127,10 @@ def matched_epsilon(paths: Sequence[PathRun], paths_prime: Sequence[PathRun]) ->
 
 
 def _loss_between(branch: Branch, other: Branch, known: dict[Any, Any]) -> float:
-    """Return the largest loss of an alignment from a branch to another one; infinite if a path has none."""
+    """Return the largest loss over all paths of a branch if they are aligned with the paths of another branch.
+
+    The loss is infinite if a path has no alignment.
+    """
     by_key = {one.key: one for one in other.paths}
     worst = -math.inf
     for one in branch.paths:
@@ -129,9 +143,10 @@ def _loss_between(branch: Branch, other: Branch, known: dict[Any, Any]) -> float
 
 
 def _least_epsilon_of_losses(losses: Any, p: Any, q: Any) -> float:
-    """Return the least epsilon of all ways to distribute the branches on x over those on x'.
+    """Return the smallest epsilon over all ways to distribute the branches on x over those on x'.
 
-    The weights w[i, j] sum to p[i] over j, and sum over i of w[i, j] e^losses[i, j] is at most e^epsilon q[j].
+    The branches have the probabilities p and q. The weights w[i, j] sum to p[i] over j, and sum over i of w[i, j]
+    e^losses[i, j] is at most e^epsilon q[j].
     """
     rows, columns = np.nonzero(losses <= MAX_LOSS)
     if len(set(rows.tolist())) < len(p):

@@ -12,19 +12,23 @@ from epsaudit.tools.tracing.primitives import UNIFORM
 
 
 class NoiseLaw(NamedTuple):
-    """A law with a scale. ``draw(rng, scale)`` draws a number, and ``log_density(z, scale)`` is its log density."""
+    """A law of noise with a scale.
+
+    ``draw(rng, scale)`` draws a number z, and ``log_density(z, scale)`` returns its log density.
+    """
 
     draw: Callable[[np.random.Generator, float], float]
     log_density: Callable[[float, float], float]
     largest_loss: Callable[[float, float, float], float]
-    """Returns the largest log ratio of the density of z with the first scale to that of z + shift with the second."""
+    """A function of a shift and two scales. It returns the largest log ratio of the density of z with the first
+    scale to that of z + shift with the second."""
     two_sided: bool = True
     """Whether shifts in both directions have a bounded loss."""
     continuous: bool = True
 
 
 def _log_geometric(z: float, rate: float) -> float:
-    """Return the log probability of z under the geometric law on 1, 2, ... with failure probability e^-(1/scale)."""
+    """Return the log probability of z under the geometric law on 1, 2, ... with failure probability e^-(1/rate)."""
     return -(z - 1.0) / rate + math.log(-math.expm1(-1.0 / rate)) if z >= 1.0 and z == round(z) else -math.inf
 
 
@@ -93,6 +97,6 @@ LAWS = {
 """The laws by name, as the table of samplers names them. The scale of the geometric law is 1 / log(1 / (1 - p)), so
 that a shift by k costs k / scale."""
 ANSWER = "answer"
-"""The law of an answer of a mechanism that is private by itself, which an alignment keeps."""
+"""The law of the answer of a mechanism that is private by itself. An alignment does not shift it."""
 FIXED = (UNIFORM, ANSWER)
-"""Laws of numbers that are not shifted. A uniform draw is stretched from one interval to another instead."""
+"""Laws of numbers that are not shifted. Uniform draws are stretched from one interval to another instead."""

@@ -1,6 +1,6 @@
-"""What the followed runs of a pair show of a claim: why a run has no alignment within it, or what remains undecided.
+"""What recorded runs of a pair show about a claim: why a run has no alignment within it, or what remains undecided.
 
-An alignment that keeps a comparison or a converted number need not be the cheapest one: a function may continue with a
+An alignment that keeps a comparison or a converted number need not be the cheapest one. A function may continue with a
 converted number as with any data, other noise may cover what follows, and another path may give the same output. This
 module says where an alignment that keeps everything decides nevertheless.
 """
@@ -27,23 +27,28 @@ from epsaudit.tools.tracing.suspicion import Suspicion
 
 
 class PairExplanation(NamedTuple):
-    """What the followed runs of a pair show of a claim."""
+    """The conclusions from recorded runs of a pair: a reason against the claim, costs, and what is undecided.
+
+    A run supports the claim if it has an alignment within the claim: a shift of its noise with which the function on x'
+    gives the same output.
+    """
 
     why: Explanation | None
     """Why a run has no alignment within the claim, or None if no run shows a reason."""
     cost: float
-    """Largest cost of the cheapest alignment of a run that has one within the claim, in the claim's parameter."""
+    """Largest cost of an alignment within the claim, over all runs that have one, in the claim's parameter."""
     undecided: str
     """Why alignments do not decide some runs; empty if they decide all of them."""
     not_judged: tuple[str, ...]
-    """Sentences, with the place, on comparisons of noise whose alignments cost more than the claim."""
+    """Sentences with the place of comparisons of noise that cannot be kept within the claim."""
 
 
 def explain_pair(claim: Claim, directions: Sequence[Sequence[FollowedRun]]) -> PairExplanation:
-    """Return why recorded runs have no alignment within the claim, and what the alignment of the others costs.
+    """Return what recorded runs show about a claim: why a run has no alignment within it, and what alignments cost.
 
-    If only comparisons cost more than the claim, and the numbers that are released or returned do not, then they are
-    listed as not judged.
+    An alignment shifts the noise of a run so that the run on the other dataset gives the same output. If only its
+    comparisons cost more than the claim, and the numbers that are released or returned do not, then the comparisons
+    are listed as not judged.
 
     Parameters
     ----------
@@ -74,9 +79,9 @@ def explain_pair(claim: Claim, directions: Sequence[Sequence[FollowedRun]]) -> P
 
 
 def _events_that_differ(runs: FollowedRun) -> str:
-    """Return how comparisons, or what follows converted noise, depend on the data; empty if they do not.
+    """Return a sentence if the comparisons, or what follows a converted noisy number, depend on the data.
 
-    A difference in the number of draws, or an exception, is no such difference.
+    The sentence is empty otherwise. A different number of draws and an exception do not count here.
     """
     first, second, parted = runs
     if parted not in ("", OTHER_DRAWS):
@@ -95,7 +100,7 @@ def _events_that_differ(runs: FollowedRun) -> str:
 def _draws_after_comparison(runs: FollowedRun) -> bool:
     """Return whether noise is compared with a number that depends on the data, and other noise is drawn later.
 
-    What follows from the comparison may then be covered by the other noise.
+    The other noise may then cover what follows from the comparison.
     """
     compared = [
         max(draw for draw, _ in one.terms)

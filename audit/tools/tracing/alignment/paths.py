@@ -1,8 +1,8 @@
-"""All paths of a function on one dataset: every combination of outcomes of its comparisons and discrete draws.
+"""The paths of a function on one dataset: all combinations of outcomes of its comparisons and discrete draws.
 
-The recorder decides the outcomes, so that each run follows one path, whatever the values of its draws are. A path has
-the intervals in which its linear combinations of draws lie. The enumeration ends with `Parted` if a number is released
-before the function returns (what follows may depend on its value in any way), or if there are too many paths.
+The recorder decides the outcomes, so that each run follows one path, whatever the values of its draws are. A path
+stores the intervals in which its linear combinations of draws lie. The enumeration ends with `Parted` if a number is
+released before the function returns (what follows may depend on its value in any way), or if there are too many paths.
 """
 
 from __future__ import annotations
@@ -24,24 +24,27 @@ from epsaudit.tools.tracing.primitives import UNIFORM
 MAX_PATHS = 4096
 """[time] Largest number of paths on one dataset; a path takes some 0.2 ms."""
 MAX_WORK = 100_000
-"""[time] Largest number of draws and comparisons on all paths together; they take some seconds."""
+"""[time] Largest number of draws and comparisons on all paths together. They take some seconds."""
 MAX_PATH_EVENTS = 2_000
 """[time] Largest number of comparisons on one path. A loop that ends with probability 1 has paths of every length."""
 LEAST_LOG_PROBABILITIES = math.log(1e-16), math.log(1e-12)
 """[measured] Paths of discrete draws that are less likely are not followed; their probability counts as delta. The
-second limit is taken if there are too many paths. Discrete Laplace noise at epsilon 0.5 that is made of two geometric
-numbers, or of flips of coins with rejection, has too many paths by the first limit. By the second it has 1,378 and 884,
-and leaves out 1e-10."""
+second limit is used if there are too many paths. Discrete Laplace noise at epsilon 0.5 that is made of two geometric
+numbers, or of flips of coins with rejection, has too many paths by the first limit. By the second it has 1,378 and
+884, and leaves out 1e-10."""
 
 SAMPLED_RUNS = 200
-"""[chosen] Sampled runs on each side that must follow enumerated paths. Behaviour that occurs in one run of 100 is
-missed with probability 0.13 in one side's runs, and 0.02 in those of both."""
+"""[chosen] Number of sampled runs on each side that must follow enumerated paths. Behaviour that occurs in one run
+of 100 is missed with probability 0.13 by the runs of one side, and 0.02 by those of both."""
 
 NumberRange = tuple[float, float]
 
 
 class PathRun(AlignmentRun):
-    """A run that follows given decisions, and then the first possible outcome of every further decision."""
+    """A run along one path: given decisions come first, and then the first possible outcome of each further decision.
+
+    A decision is the outcome of a comparison of noisy numbers or of a discrete draw.
+    """
 
     def __init__(
         self,
@@ -93,11 +96,17 @@ class PathRun(AlignmentRun):
         return bool(outcome)
 
     def _is_possible(self, key: tuple[tuple[int, float], ...], start: float, end: float) -> bool:
-        """Return whether an interval can contain the combination: closed intervals for noise with whole values."""
+        """Return whether a linear combination of draws can lie in an interval.
+
+        The ends belong to the interval for noise with whole values, and not for noise with a density.
+        """
         return start < end or (start == end and not self.is_continuous(dict(key)))
 
     def _decide(self, possible: tuple[Any, ...]) -> Any:
-        """Return the next decision, or the only possible outcome, which is no decision."""
+        """Return the next given decision, or the first possible outcome if all given decisions are used.
+
+        If only one outcome is possible, return it without using a decision.
+        """
         if not possible:
             raise Parted("no outcome is possible")
         if len(possible) == 1:
@@ -135,14 +144,14 @@ class PathRun(AlignmentRun):
         raise Parted("a mechanism of a library has an answer with parts that are no numbers")
 
     def history(self, draw: int) -> Any:
-        """Return what happened before a draw, as a value that can be compared."""
+        """Return all events and outcomes of discrete draws before a draw, as a value that can be compared."""
         n_events, n_choices = self.drawn_at[draw]
         events = tuple((one.kind, one.terms, one.constant, one.outcome) for one in self.events[:n_events])
         return events, tuple(repr(one.outcome) for one in self.choices[:n_choices])
 
     @property
     def largest_probability(self) -> float:
-        """An upper bound on the probability of the path: that of its independent parts."""
+        """An upper bound on the probability of the path, from those of its parts that are independent."""
         total = math.exp(self.log_probability)
         for key, (low, high) in self.intervals.items():
             law, scale, _ = self.draws[key[0][0]]
@@ -152,7 +161,7 @@ class PathRun(AlignmentRun):
 
 
 class TooRare(Parted):
-    """Ends a run on a path that is not followed any further."""
+    """Raised to end a run on a path that is so improbable that it is not followed."""
 
 
 DISTRIBUTIONS: dict[str, Any] = {
@@ -173,7 +182,7 @@ def interval_probability(law: str, scale: float, low: float, high: float) -> flo
 
 
 class TooMany(Parted):
-    """Ends an enumeration of too many paths."""
+    """Raised to end an enumeration that has too many paths."""
 
 
 def paths(
@@ -183,10 +192,11 @@ def paths(
     rare: list[float] | None = None,
     least_log_probability: float = LEAST_LOG_PROBABILITIES[0],
 ) -> Iterator[PathRun]:
-    """Yield all paths, except those that are too rare; raise `Parted` if they cannot be enumerated.
+    """Yield the runs along all paths of a function on one dataset, except for paths that are too rare.
 
-    With ``list_whole_numbers``, geometric draws are discrete draws with a list of outcomes. The probabilities of paths
-    that are too rare, and of outcomes that are not listed, are appended to ``rare``.
+    ``run`` runs the function. With ``list_whole_numbers``, geometric draws are discrete draws with a list of outcomes.
+    The probabilities of paths that are too rare, and of outcomes that are not listed, are appended to ``rare``. Raises
+    `Parted` if the paths cannot be enumerated.
     """
     pending: list[tuple[Any, ...]] = [()]
     count = work = 0
@@ -214,30 +224,33 @@ def paths(
 
 @dataclass
 class Side:
-    """One dataset of a pair: what runs the function on it, and its paths, which are enumerated once."""
+    """One dataset of a pair, with a function that runs the audited function on it, and with all of its paths."""
 
     run: Runner
     rare: float = 0.0
-    """An upper bound on the probability of what the list of paths leaves out."""
+    """An upper bound on the probability of the paths that are not listed."""
 
     def paths(self) -> list[PathRun]:
-        """Return all paths; raise `Parted` if they cannot be enumerated."""
+        """Return all paths of the function on this dataset. Raises `Parted` if they cannot be enumerated."""
         return _list_or_raise(self._paths)
 
     def discrete_paths(self) -> list[PathRun]:
-        """Return all paths of a function whose draws are all discrete, with lists of whole numbers.
+        """Return all paths of a function whose draws are all discrete; geometric draws are listed as well.
 
-        Raise `Parted` if other draws occur, or if the paths cannot be enumerated.
+        Raises `Parted` if there are other draws, or if the paths cannot be enumerated.
         """
         return _list_or_raise(self._discrete_paths)
 
     @cached_property
     def _discrete_paths(self) -> list[PathRun] | str:
-        """The paths, or the reason why there is no list."""
+        """The paths that `discrete_paths` returns, or the reason why they cannot be enumerated."""
         return self._enumerated(True, lambda path: None if is_discrete_path(path) else "a draw has a density")
 
     def _enumerated(self, list_whole_numbers: bool, why_not: Callable[[PathRun], str | None]) -> list[PathRun] | str:
-        """Return the paths, or the reason why they cannot be listed, which ``why_not`` may find at one of them."""
+        """Return all paths, or the reason why they cannot be enumerated.
+
+        ``why_not`` is called with each path, and may return such a reason.
+        """
         reason = ""
         for least in LEAST_LOG_PROBABILITIES:
             found, rare = list[PathRun](), list[float]()
@@ -259,7 +272,10 @@ class Side:
 
     @cached_property
     def is_discrete(self) -> bool:
-        """Whether all draws are discrete, without geometric draws, which may be shifted; the paths can be listed."""
+        """Whether all paths can be listed and all draws are discrete, with none of them geometric.
+
+        Geometric draws are excluded because an alignment may shift them like noise.
+        """
         listed = self._discrete_paths
         return not isinstance(listed, str) and not any(
             one.law.name == "geometric" for path in listed for one in path.choices
@@ -279,7 +295,7 @@ def _list_or_raise(found: list[PathRun] | str) -> list[PathRun]:
 
 
 def is_discrete_path(path: PathRun) -> bool:
-    """Return whether all draws are discrete, or uniform and only compared with numbers."""
+    """Return whether all draws on a path are discrete, or uniform and only compared with numbers."""
     return (
         all(one.law == UNIFORM for one in path.draws)
         and all(len(key) == 1 for key in path.intervals)
@@ -288,7 +304,10 @@ def is_discrete_path(path: PathRun) -> bool:
 
 
 def require_enumerated_paths(side: Side, seeds: Iterable[int], list_whole_numbers: bool = False) -> None:
-    """Raise `Parted` if a sampled run follows a path that the enumeration does not have."""
+    """Run the function with the given seeds, and raise `Parted` if a run follows a path that was not enumerated.
+
+    Such a run shows that the function depends on something that is not recorded.
+    """
     known = set(map(_path_key, side.discrete_paths() if list_whole_numbers else side.paths()))
     for seed in seeds:
         if _path_key(side.run(AlignmentRun(seed, list_whole_numbers=list_whole_numbers))) not in known:

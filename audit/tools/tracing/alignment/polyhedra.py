@@ -1,6 +1,6 @@
-"""Whether the draws of one path can be those of another path: whether two polyhedra have interior points in common.
+"""The question whether shifted draws of one path can follow another path: whether two polyhedra intersect.
 
-A path is given by the intervals of linear combinations of its draws.
+The polyhedron of a path is given by the intervals of linear combinations of its draws.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from scipy.optimize import linprog
 
 Key = tuple[tuple[int, float], ...]
 Intervals = Mapping[Key, tuple[float, float]]
-"""The interval of each linear combination, whose first weight is 1."""
+"""The interval of each linear combination of draws. The first weight of a combination is 1."""
 EMPTY_MARGIN = 1e-9
 """[formula] Width, in units of the smallest scale of noise, below which an intersection counts as empty: ten times the
 tolerance of the solver. Noise of this scale lies in such an interval with probability 1e-9 at most."""
 
 
 def intersect(intervals: Intervals, amounts: Sequence[float], others: Intervals, unit: float = 1.0) -> bool:
-    """Return whether the draws in some intervals, moved by ``amounts``, can lie in other intervals.
+    """Return whether draws that satisfy ``intervals`` can satisfy ``others`` after they are shifted by ``amounts``.
 
-    ``unit`` is the smallest scale of the draws.
+    Both are intervals of linear combinations of draws. ``unit`` is the smallest scale of the draws.
     """
     if unit != 1.0:
         intervals, others = (
@@ -46,11 +46,11 @@ def intersect(intervals: Intervals, amounts: Sequence[float], others: Intervals,
 
 
 LinearBound = tuple[Key, float, float]
-"""A linear combination, a sign and a number: the signed combination is at most the number."""
+"""A linear combination of draws, a sign and a number: the combination times the sign is at most the number."""
 
 
 def upper_bounds(intervals: Intervals) -> Iterable[LinearBound]:
-    """Yield the finite ends of intervals as upper bounds."""
+    """Yield the finite ends of intervals as upper bounds on linear combinations, with a sign for lower ends."""
     for key, (low, high) in intervals.items():
         if high < math.inf:
             yield key, 1.0, high
@@ -59,15 +59,16 @@ def upper_bounds(intervals: Intervals) -> Iterable[LinearBound]:
 
 
 def _is_difference(key: Key) -> bool:
-    """Return whether a combination is one draw, or one draw minus another one."""
+    """Return whether a linear combination is one draw, or one draw minus another one."""
     return len(key) == 1 or (len(key) == 2 and key[1][1] == -1.0)
 
 
 def _has_interior_by_paths(conditions: Sequence[LinearBound]) -> bool:
-    """Return whether differences of draws can satisfy upper bounds, by the shortest paths of Floyd and Warshall.
+    """Return whether draws can satisfy upper bounds on single draws and on differences of two draws.
 
-    A bound on z_i - z_j is an edge from j to i; bounds can be satisfied unless a cycle has a negative length (Cormen,
-    Leiserson, Rivest and Stein, Theorem 24.9). The first node stands for the number 0.
+    A bound on z_i - z_j is an edge from j to i in a graph. The bounds can be satisfied unless a cycle has a negative
+    length (Cormen, Leiserson, Rivest and Stein, Theorem 24.9), which the algorithm of Floyd and Warshall finds. The
+    first node stands for the number 0.
     """
     n = 2 + max(draw for key, _, _ in conditions for draw, _ in key)
     lengths = np.full((n, n), math.inf)
@@ -83,7 +84,10 @@ def _has_interior_by_paths(conditions: Sequence[LinearBound]) -> bool:
 
 
 def _has_interior_by_program(conditions: Sequence[LinearBound]) -> bool:
-    """Return whether draws can satisfy upper bounds with a margin, by a linear program for the largest margin."""
+    """Return whether draws can satisfy upper bounds on linear combinations with a positive margin.
+
+    A linear program computes the largest margin.
+    """
     n = 1 + max(draw for key, _, _ in conditions for draw, _ in key)
     rows = np.zeros((len(conditions), n + 1))
     rows[:, -1] = 1.0

@@ -16,15 +16,15 @@ from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner
 
 @dataclass
 class Sample:
-    """The losses of runs on x in one direction, and why runs have no alignment."""
+    """The losses of runs in one direction, such as from x to x', and the reasons why runs have no alignment."""
 
     losses: list[float] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     failed: dict[str, int] = field(default_factory=dict)
-    """For each reason the seed of a run without an alignment."""
+    """For each reason, the seed of the first run without an alignment."""
 
     def add(self, seed: int, found: Aligned) -> None:
-        """Add the result for the run with a seed; a loss that is not a number counts as infinite."""
+        """Add the alignment of the run with this seed. A loss of NaN counts as infinite."""
         loss = math.inf if math.isnan(found.loss) else found.loss
         self.losses.append(loss)
         if loss == math.inf:
@@ -33,7 +33,10 @@ class Sample:
 
 
 def sample_losses(strategy: Strategy, run: Runner, run_prime: Runner, seeds: Iterable[int]) -> Sample:
-    """Record runs on x with these seeds, and align them with x'."""
+    """Run the function on x with each seed, align each run with a run on x', and return the losses.
+
+    A run without an alignment has an infinite loss.
+    """
     found = Sample()
     for seed in seeds:
         try:
@@ -68,7 +71,7 @@ def upper_mean(values: Floats, alpha: float) -> float:
 
 
 def divergence(one: float, other: float) -> float:
-    """Return the Kullback-Leibler divergence of two Bernoulli laws."""
+    """Return the Kullback-Leibler divergence of two Bernoulli laws with these success probabilities."""
     if other >= 1.0:
         return math.inf
     hits = one * math.log(one / other) if one > 0.0 else 0.0
@@ -77,6 +80,9 @@ def divergence(one: float, other: float) -> float:
 
 
 def excess(losses: Floats, epsilon: float) -> Floats:
-    """Return 1 - e^(epsilon - loss) where it is positive, else 0; 1 for an infinite loss."""
+    """Return max(0, 1 - e^(epsilon - loss)) for each loss, which is 1 for an infinite loss.
+
+    The mean over runs bounds the delta at this epsilon.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         return np.where(losses == math.inf, 1.0, np.maximum(0.0, -np.expm1(epsilon - losses)))

@@ -1,4 +1,4 @@
-"""The cheapest shift of the draws of a run that keeps chosen comparisons and all released numbers.
+"""The cheapest shift of the noise of a run with which given comparisons and all released numbers stay the same.
 
 Each comparison and each released number is one linear condition on the shifts: `Condition`. A draw that is uniform on
 (0, 1) is not shifted; the interval in which the comparisons hold on x is stretched to the interval on x'.
@@ -23,7 +23,10 @@ SOLVER_TOLERANCE = 1e-9
 
 
 class Condition(NamedTuple):
-    """``sum of weights times shifts`` is at least, at most, or exactly a number."""
+    """A linear condition on the shifts of draws: their weighted sum is at least, at most, or exactly ``bound``.
+
+    ``terms`` has the positions of the draws with their weights.
+    """
 
     terms: tuple[tuple[int, float], ...]
     bound: float
@@ -32,7 +35,10 @@ class Condition(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """The interval of a uniform draw on x, and the interval on x' to which it is mapped linearly."""
+    """A linear map of a uniform draw from its interval on x to its interval on x'.
+
+    The interval contains the values for which all comparisons of the draw have the recorded outcomes.
+    """
 
     low: float
     high: float
@@ -40,24 +46,24 @@ class Stretch(NamedTuple):
     high_prime: float
 
     def moved(self, value: float) -> float:
-        """Return the image of a value."""
+        """Return the value on x' to which a value on x is mapped."""
         share = (self.high_prime - self.low_prime) / (self.high - self.low)
         return self.low_prime + (value - self.low) * share
 
     @property
     def loss(self) -> float:
-        """Log ratio of the lengths."""
+        """The privacy loss of the map: the log ratio of the lengths of both intervals."""
         return math.log((self.high - self.low) / (self.high_prime - self.low_prime))
 
 
 class Shift(NamedTuple):
-    """How the draws move: shifts by position, and stretches of uniform draws."""
+    """The change of all draws of a run from x to x': a shift of each draw, and stretches of uniform draws."""
 
     amounts: tuple[float, ...]
     stretches: dict[int, Stretch]
 
     def moved(self, draws: Sequence[Draw]) -> list[float]:
-        """Return the moved values of draws."""
+        """Return the values of the draws after the change."""
         return [
             self.stretches[number].moved(one.value) if number in self.stretches else one.value + self.amounts[number]
             for number, one in enumerate(draws)
@@ -67,10 +73,11 @@ class Shift(NamedTuple):
 def conditions_of(
     events: Sequence[RunEvent], events_prime: Sequence[RunEvent], draws: Sequence[Draw], equal: bool = False
 ) -> list[Condition]:
-    """Return the conditions that keep events of x, given the same events on x' with the same draws.
+    """Return the conditions on the shift of the noise under which comparisons and released numbers are kept.
 
-    Comparisons of uniform draws that can be stretched are left to `stretches_of`. With ``equal``, numbers that are
-    compared must be the same on both sides, so that no shift depends on the outcome.
+    ``events`` are those of the run on x, and ``events_prime`` those of the run on x' with the same draws. Comparisons
+    of uniform draws that can be stretched are left to `stretches_of`. With ``equal``, the compared numbers themselves
+    must be the same on both sides, so that no shift depends on the outcome of a comparison.
     """
     found: dict[Condition, None] = {}
     fixed = used_otherwise(events, draws)
@@ -87,7 +94,10 @@ def conditions_of(
 
 
 def normalized(terms: tuple[tuple[int, float], ...], bound: float, sense: int) -> Condition:
-    """Return a condition with first weight 1, so that equal conditions of several runs are recognised."""
+    """Return a condition on shifts, divided by its first weight.
+
+    Equal conditions of several runs are then recognised as equal.
+    """
     first = terms[0][1]
     return Condition(
         tuple((draw, weight / first) for draw, weight in terms), bound / first, sense if first > 0.0 else -sense
@@ -95,12 +105,15 @@ def normalized(terms: tuple[tuple[int, float], ...], bound: float, sense: int) -
 
 
 def is_threshold(event: RunEvent, draws: Sequence[Draw]) -> bool:
-    """Return whether an event compares one uniform draw with a number."""
+    """Return whether an event is the comparison of one uniform draw with a number."""
     return event.kind == COMPARE and len(event.terms) == 1 and draws[event.terms[0][0]].law == UNIFORM
 
 
 def used_otherwise(events: Sequence[RunEvent], draws: Sequence[Draw]) -> set[int]:
-    """Return the uniform draws that are not only compared with numbers; these draws are neither moved nor stretched."""
+    """Return the uniform draws that are used in another way than in a comparison with a number.
+
+    An alignment neither shifts nor stretches these draws.
+    """
     return {
         draw for one in events if not is_threshold(one, draws) for draw, _ in one.terms if draws[draw].law == UNIFORM
     }
@@ -109,9 +122,9 @@ def used_otherwise(events: Sequence[RunEvent], draws: Sequence[Draw]) -> set[int
 def stretches_of(
     events: Sequence[RunEvent], events_prime: Sequence[RunEvent], draws: Sequence[Draw]
 ) -> dict[int, Stretch] | None:
-    """Return the stretches of uniform draws, or None if an interval on x' is empty.
+    """Return the stretch of each uniform draw that is only compared with numbers.
 
-    A uniform draw that is also released or summed is not stretched.
+    The comparisons then have the same outcomes on x' as on x. Return None if no value on x' gives these outcomes.
     """
     intervals: dict[int, list[float]] = {}
     fixed = used_otherwise(events, draws)
@@ -133,10 +146,10 @@ def stretches_of(
 
 
 def cheapest_amounts(conditions: Sequence[Condition], laws: Sequence[tuple[str, float]]) -> tuple[float, ...] | None:
-    """Return the shifts with the least loss that satisfy all conditions, or None if there are none.
+    """Return the shifts of draws that satisfy all conditions with the smallest loss, or None if no shifts do.
 
     ``laws`` has the law of each draw and its scale on x'. The loss is the sum of absolute shifts divided by scales. If
-    all draws that occur are normal, it is the sum of their squares.
+    all shifted draws are normal, it is the sum of the squares of these quotients.
     """
     amounts = [0.0] * len(laws)
     used = sorted({draw for one in conditions for draw, _ in one.terms})
@@ -172,12 +185,15 @@ def cheapest_amounts(conditions: Sequence[Condition], laws: Sequence[tuple[str, 
 
 
 def _unit(one: Condition, laws: Sequence[tuple[str, float]]) -> float:
-    """Return the largest scale of the noise in a condition."""
+    """Return the largest scale of a noise term in a condition, with its weight."""
     return max(abs(weight) * laws[draw][1] for draw, weight in one.terms)
 
 
 def _holds(one: Condition, amounts: Sequence[float], tolerance: float = 0.0) -> bool:
-    """Return whether shifts satisfy a condition: an equation but for rounding, an inequality within the tolerance."""
+    """Return whether shifts satisfy a condition.
+
+    Equations must hold up to rounding, and inequalities within ``tolerance``.
+    """
     parts = [weight * amounts[draw] for draw, weight in one.terms]
     if one.sense == 0:
         return equal_sums(sum(parts), one.bound, sum(map(abs, parts)))
@@ -187,10 +203,11 @@ def _holds(one: Condition, amounts: Sequence[float], tolerance: float = 0.0) -> 
 def _checked_shift(
     amounts: Sequence[float], conditions: Sequence[Condition], laws: Sequence[tuple[str, float]]
 ) -> tuple[float, ...] | None:
-    """Return shifts that satisfy all conditions, else None.
+    """Round the shifts that a solver found to simple numbers if possible, and return them.
 
-    Equations must hold but for the rounding of their sums: a difference of 1e-13 between two released numbers can be a
-    leak. Inequalities must hold within the solver's tolerance, which changes probabilities by as little.
+    Return None if they do not satisfy all conditions. Equations must hold up to the rounding of their sums: a
+    difference of 1e-13 between two released numbers can be a leak. Inequalities must hold within the solver's
+    tolerance, which changes probabilities by as little.
     """
     equations = [one for one in conditions if one.sense == 0]
     found = [
@@ -210,7 +227,7 @@ def _checked_shift(
 def _polished(
     amounts: Sequence[float], equations: Sequence[Condition], laws: Sequence[tuple[str, float]]
 ) -> list[float]:
-    """Return shifts closest to the given ones that satisfy the equations as well as least squares can."""
+    """Return the shifts closest to the given ones that satisfy the equations best, by least squares."""
     free = sorted(
         {d for one in equations for d, _ in one.terms if laws[d][0] != UNIFORM and LAWS[laws[d][0]].continuous}
     )
@@ -227,7 +244,10 @@ def _polished(
 
 
 def _solve_separately(conditions: Sequence[Condition], laws: Sequence[tuple[str, float]]) -> list[float] | None:
-    """Return the smallest shifts if every condition is about one draw; None if it is not, or if there are none."""
+    """Return the smallest shifts if every condition is about a single draw, without a solver.
+
+    Return None if a condition is about several draws, or if no shift satisfies all conditions.
+    """
     limits: dict[int, list[float]] = {}
     for one in conditions:
         if len(one.terms) != 1:
@@ -245,7 +265,7 @@ def _solve_separately(conditions: Sequence[Condition], laws: Sequence[tuple[str,
 
 
 def _least_sum(rows: Any, bounds: Any, senses: Any, laws: Sequence[str]) -> Any:
-    """Return the shifts, in units of scales, with the least sum of absolute values."""
+    """Return the shifts, in units of the scales, with the smallest sum of absolute values; None if there are none."""
     down = [(0.0, None) if LAWS[law].two_sided else (0.0, 0.0) for law in laws]
     wide, signs = np.hstack([rows, -rows]), -senses[:, None]
     unequal = senses != 0
@@ -263,7 +283,7 @@ def _least_sum(rows: Any, bounds: Any, senses: Any, laws: Sequence[str]) -> Any:
 
 
 def _least_squares(rows: Any, bounds: Any, senses: Any, laws: Sequence[str]) -> Any:
-    """Return the shifts, in units of scales, with the least sum of squares.
+    """Return the shifts, in units of the scales, with the smallest sum of squares; None if there are none.
 
     This is the least-distance problem, which non-negative least squares solve (Lawson and Hanson 1974, chapter 23).
     """
@@ -284,9 +304,11 @@ def stretch_or_shift(
     events: Sequence[RunEvent], events_prime: Sequence[RunEvent], draws: Sequence[Draw], draws_prime: Sequence[Draw],
     known: dict[Any, Any], equal: bool = False,
 ) -> Shift | None:  # fmt: skip
-    """Return the cheapest shift that keeps all given events, or None; the same problem is solved once.
+    """Return the cheapest change of the draws that keeps the given comparisons and released numbers, or None.
 
-    With ``equal``, compared numbers are kept, and not only the outcomes of comparisons.
+    ``events`` are those of the run on x, and ``events_prime`` those of the run on x' with the same draws. With
+    ``equal``, the compared numbers are kept, and not only the outcomes of comparisons. ``known`` is a cache of solved
+    problems.
     """
     stretches = stretches_of(events, events_prime, draws)
     if stretches is None:
@@ -301,7 +323,10 @@ def stretch_or_shift(
 
 
 def largest_loss(shift: Shift, draws: Iterable[Draw], draws_prime: Iterable[Draw], skip_normal: bool = False) -> float:
-    """Return the largest loss over all values of the draws; it is infinite for a shift of normal noise."""
+    """Return the largest privacy loss of a shift over all values of the draws.
+
+    It is infinite if normal noise is shifted.
+    """
     total = sum(one.loss for one in shift.stretches.values())
     for amount, one, other in zip(shift.amounts, draws, draws_prime, strict=True):
         if one.law != UNIFORM and not (skip_normal and one.law == "normal"):
@@ -310,7 +335,10 @@ def largest_loss(shift: Shift, draws: Iterable[Draw], draws_prime: Iterable[Draw
 
 
 def loss_at(shift: Shift, draws: Sequence[Draw], draws_prime: Sequence[Draw]) -> float:
-    """Return the loss at the values of the draws: the log density on x minus the log density of the moved values."""
+    """Return the privacy loss of a shift at the values that the draws have in a run.
+
+    It is the log density of the draws on x minus that of the shifted draws on x'.
+    """
     total = sum(one.loss for one in shift.stretches.values())
     for one, other in zip(draws, draws_prime, strict=True):
         if one.law != UNIFORM and (one.value != other.value or one.scale != other.scale):

@@ -1,4 +1,4 @@
-"""Upper bounds from runs for functions whose noise comes from mechanisms that state their own privacy.
+"""Upper bounds from runs for functions whose noise comes from mechanisms of libraries with a stated privacy loss.
 
 The answers of such mechanisms may be used in any way, also in compiled code: both datasets get the same answers, and
 the losses that the mechanisms state for their inputs add up. A bound holds if few runs spend more than a budget
@@ -18,31 +18,34 @@ from epsaudit.tools.tracing.alignment.certain import concentrated_to_epsilon, fr
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner
 
 BUDGET_ROUNDING = 1e-9
-"""[formula] Relative rounding error of a sum of losses, by which a budget is larger than what training runs spent."""
+"""[formula] Relative rounding error of a sum of losses. A budget is larger by this amount than what training runs
+spent."""
 ROOM = 1.1
-"""[chosen] Factor by which a budget above the claim exceeds what training runs spent; few fresh runs spend more."""
+"""[chosen] Factor by which a budget above the claim exceeds what training runs spent, so that few fresh runs exceed
+it."""
 SPENDS_MORE = "the mechanisms that are called spend more than in training runs"
 
 
 class Spent(NamedTuple):
-    """What the mechanisms of a run state, added up."""
+    """Sums of the losses that all mechanisms of libraries in a run state, as epsilon, rho and delta."""
 
     epsilon: float
     """Infinite if a mechanism states a loss in zCDP."""
     rho: float
-    """A pure loss counts as half its square."""
+    """A pure loss counts as half of its square."""
     delta: float
 
     def is_within(self, budget: Spent) -> bool:
-        """Return whether no sum is larger than in a budget."""
+        """Return whether no sum is larger than the same sum in a budget."""
         return all(one <= most for one, most in zip(self, budget, strict=True))
 
 
 def budget_for(claim: Claim, runs: Sequence[Spent], left_out: float) -> Spent:
-    """Return a budget that training runs are within, of epsilon or of rho, whichever gives the smaller bound.
+    """Return a budget for the losses of a run that no training run exceeds.
 
-    Where the claim allows more, the budget is what the claim allows, so that few fresh runs exceed it. ``left_out`` is
-    the probability of other runs that fresh runs can show.
+    It limits epsilon or rho, whichever gives the smaller bound. If the claim allows more than the training runs spent,
+    the budget is what the claim allows, so that few fresh runs exceed it. ``left_out`` is the upper limit on the
+    probability of runs outside the budget that fresh runs can certify.
     """
     least = Spent(*((1.0 + BUDGET_ROUNDING) * max(sums) for sums in zip(*runs, strict=True)))
     options = least._replace(rho=math.inf), least._replace(epsilon=math.inf)
@@ -56,10 +59,10 @@ def budget_for(claim: Claim, runs: Sequence[Spent], left_out: float) -> Spent:
 
 
 def allowed_by(claim: Claim, delta: float) -> Spent:
-    """Return how much a claim allows of epsilon alone or of rho alone, with half of its delta for runs that spend more.
+    """Return the epsilon that a claim allows without rho, and the rho that it allows without epsilon.
 
-    The rho of a claim in (epsilon, delta)-DP is the one for which rho + 2 sqrt(rho log(1 / delta)) is epsilon (Bun and
-    Steinke 2016, Proposition 1.3).
+    Half of the delta that remains of the claim is kept for runs that exceed the budget. The rho of a claim in (epsilon,
+    delta)-DP is the one for which rho + 2 sqrt(rho log(1 / delta)) is epsilon (Bun and Steinke 2016, Proposition 1.3).
     """
     if isinstance(claim, PureDP):
         return Spent(claim.epsilon, 0.0, 0.0)
@@ -73,9 +76,10 @@ def allowed_by(claim: Claim, delta: float) -> Spent:
 
 
 def spent(first: AlignmentRun, run_prime: Runner) -> Spent:
-    """Return what the mechanisms of a run on x state for their inputs on x'.
+    """Return the sums of the losses that mechanisms state for their inputs in a run on x and in a run on x'.
 
-    Raises `Parted` if the function does something else on x' with the same answers and draws.
+    The run on x' has the same draws and the same answers of mechanisms. Raises `Parted` if the function does something
+    else there.
     """
     second = run_prime(AlignmentRun(0, first))
     require_same_run(first, second)
@@ -92,12 +96,12 @@ def spent(first: AlignmentRun, run_prime: Runner) -> Spent:
 
 @dataclass(frozen=True)
 class SameAnswers:
-    """The strategy that repeats all answers and draws on x', and accepts runs within a budget."""
+    """A strategy that repeats all draws and answers of mechanisms on x', and accepts runs within a budget."""
 
     budget: Spent
 
     def align(self, first: AlignmentRun, run_prime: Runner) -> Aligned:
-        """Return a loss of 0 for a run within the budget, and an infinite one for any other run."""
+        """Return a loss of 0 for a run within the budget, and an infinite loss for any other run."""
         try:
             return (
                 Aligned(0.0) if spent(first, run_prime).is_within(self.budget) else Aligned(math.inf, None, SPENDS_MORE)
@@ -107,9 +111,9 @@ class SameAnswers:
 
 
 def bound_of(claim: Claim, budget: Spent, left_out: float) -> tuple[float, float]:
-    """Return the value of the claim's parameter, and the delta, that a budget allows.
+    """Return the value of the claim's parameter, and the delta, that follow from a budget for the losses of a run.
 
-    ``left_out`` is the probability of runs that are not within the budget.
+    ``left_out`` is the probability of runs that exceed the budget.
     """
     delta = left_out + budget.delta
     if isinstance(claim, ApproxDP):

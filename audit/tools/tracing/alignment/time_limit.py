@@ -19,7 +19,9 @@ from epsaudit.tools.tracing.runs import Call
 
 
 class TimeLimit:
-    """A limit of seconds for each call, and the line at which a call was when it exceeded the limit.
+    """A time limit for each call of the audited function, in processes that have been forked.
+
+    If a call exceeds the limit, its process is ended, and the line that was running is reported.
 
     Parameters
     ----------
@@ -32,12 +34,12 @@ class TimeLimit:
         self._stack = tempfile.TemporaryFile()  # noqa: SIM115  # forks write to it, and it is closed with this object
 
     def begin(self) -> None:
-        """Let an alarm write the stack of this process, which is a fork, and end the process."""
+        """Prepare a forked process: if a call exceeds the limit, the process writes its stack and ends."""
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         faulthandler.register(signal.SIGALRM, self._stack, all_threads=False, chain=True)
 
     def of(self, call: Call) -> Call:
-        """Return a call that is ended, with its process, if it exceeds the limit."""
+        """Return a function that does the same as ``call``, and whose process is ended if it exceeds the limit."""
 
         def call_within_the_limit(data: Any, rng: Any, seed: int) -> Any:
             signal.setitimer(signal.ITIMER_REAL, self.seconds)
@@ -49,7 +51,7 @@ class TimeLimit:
         return call_within_the_limit
 
     def was_exceeded(self) -> bool:
-        """Return whether the alarm ended a process. Such a process has written its stack before."""
+        """Return whether a process was ended because a call exceeded the limit."""
         return bool(self._written())
 
     def _written(self) -> str:
@@ -57,7 +59,7 @@ class TimeLimit:
         return self._stack.read().decode("utf-8", "replace")
 
     def place(self) -> str:
-        """Return ' at file:line' of the audited function when the limit was exceeded; empty if it is unknown."""
+        """Return ' at file:line' for the audited line that was running at the limit; empty if it is unknown."""
         frames = re.findall(r'File "(.+)", line (\d+)', self._written())
         audited = [(file, line) for file, line in frames if is_audited(file)]
         return f" at {Path(audited[0][0]).name}:{audited[0][1]}" if audited else ""

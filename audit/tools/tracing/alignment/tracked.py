@@ -1,4 +1,4 @@
-"""Numbers that are linear combinations of random draws plus a constant, and report whatever else is done with them.
+"""Noisy numbers that are linear combinations of random draws plus a constant, and report all other uses.
 
 A sum with a number, a sum of two such numbers and a product with a number are again linear combinations. A comparison
 is reported to the run, which decides or records its outcome. Every other use releases the value: the run is told, and
@@ -26,38 +26,47 @@ LINEAR_UFUNCS = {
     "add", "subtract", "multiply", "divide", "true_divide", "negative", "positive", "absolute", "fabs", "maximum",
     "minimum", "fmax", "fmin", "greater", "greater_equal", "less", "less_equal", "equal", "not_equal", "sign", "clip",
 }  # fmt: skip
-"""Element-wise functions that keep numbers tracked: numpy computes them by Python's operators."""
+"""Element-wise functions of numpy whose results are still tracked: numpy computes them by Python's operators."""
 
 
 class Observer(Protocol):
-    """The run to which tracked numbers report."""
+    """Interface of a run of the audited function, to which tracked numbers report how they are used."""
 
     sites: bool
     """Whether places are stored."""
     releases_sums: bool
-    """Whether the sum of noise with a number is released when another number is added."""
+    """Whether a noisy number with data in it is released as soon as further data are added."""
     doubt: str | None
     """Why tracked numbers may be treated unlike floats; set if another module asks for their type."""
 
     def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
-        """Return the outcome of ``terms + constant > 0``, whose natural outcome is given."""
+        """Record a comparison and return the outcome of ``terms + constant > 0``; ``natural`` is the actual outcome."""
         ...
 
     def release(self, terms: Terms, constant: float, value: float) -> float:
-        """Return the value that the function gets for a number that it uses otherwise than in sums or comparisons."""
+        """Record that a number is used in another way than in a sum or a comparison.
+
+        Return the value with which the function continues.
+        """
         ...
 
     def site(self) -> Any:
-        """Return the place of the audited code that is running."""
+        """Return the place of the line of the audited code that is running."""
         ...
 
     def is_continuous(self, terms: Terms) -> bool:
-        """Return whether a linear combination has a density, so that it equals a given number with probability 0."""
+        """Return whether a linear combination of draws has a density.
+
+        It then equals a given number with probability 0.
+        """
         ...
 
 
 class TrackedNumber:
-    """A number of the form constant + sum of weights times draws, with its value in this run."""
+    """A noisy number that remembers how it was computed: a constant plus a weighted sum of random draws.
+
+    It also has its value in the current run, and reports comparisons and conversions to this run.
+    """
 
     __slots__ = ("constant", "is_sum", "published", "run", "site", "terms", "value")
     __array_priority__ = 1e6
@@ -73,13 +82,13 @@ class TrackedNumber:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """Return the class, and tell the run if another module than ours asks: ``isinstance`` asks for it."""
+        """Return the class, and set ``doubt`` of the run if audited code asks for it, as ``isinstance`` does."""
         if not sys._getframe(1).f_code.co_filename.startswith(HERE):
             self.run.doubt = "numbers are asked for their type"
         return TrackedNumber
 
     def plus(self, other: Any, sign: float = 1.0) -> Any:
-        """Return the sum with a number or a tracked number, which is multiplied by ``sign``."""
+        """Return the sum of this number and ``sign`` times another number, which may be tracked as well."""
         if isinstance(other, TrackedNumber):
             if other.run is not self.run:  # releasing both ends the run, as one of them is of an earlier run
                 return float(self) + sign * float(other)
@@ -104,7 +113,7 @@ class TrackedNumber:
         return found
 
     def times(self, other: Any) -> Any:
-        """Return the product with a number; a tracked factor is released."""
+        """Return the product with another number. A tracked factor is released, as products of draws are not linear."""
         number = float(other) if isinstance(other, TrackedNumber) else plain_number(other)
         if number is None:
             return NotImplemented
@@ -118,7 +127,7 @@ class TrackedNumber:
         return found
 
     def _exceeds(self, other: Any, sign: float) -> Any:
-        """Return whether ``sign * (self - other) > 0``, as the run decides."""
+        """Return whether ``sign * (self - other) > 0``, with the outcome that the run decides."""
         difference = self.plus(other, -1.0)
         if difference is NotImplemented:
             return NotImplemented
@@ -239,17 +248,17 @@ class TrackedNumber:
         return self
 
     def conjugate(self) -> TrackedNumber:
-        """Return the number itself; numpy asks for it in inner products."""
+        """Return the number itself. Numpy calls this method for inner products."""
         return self
 
     def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:
-        """Return the number, or the bound that it exceeds; numpy asks for it."""
+        """Return the number, or the bound that it violates. Numpy calls this method."""
         if low is not None and self < low:
             return low
         return high if high is not None and self > high else self
 
     def sign(self) -> float:
-        """Return 1.0 or -1.0, or 0.0 for zero; numpy asks for it."""
+        """Return 1.0 for a positive number, -1.0 for a negative one, and 0.0 for zero. Numpy calls this method."""
         return 1.0 if self > 0.0 else -1.0 if self < 0.0 else 0.0
 
     fabs = absolute = __abs__
@@ -282,7 +291,10 @@ numbers.Real.register(TrackedNumber)
 
 
 class TrackedArray(np.ndarray):
-    """An array of objects that are tracked numbers; functions that cannot keep track of them get released values."""
+    """An array of objects among which are tracked numbers.
+
+    Sums, comparisons and other linear operations keep them tracked. Any other function of numpy gets released values.
+    """
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **settings: Any) -> Any:
         cells = [_view(one) for one in inputs]
@@ -329,7 +341,7 @@ RELEASING_FUNCTIONS = {
     np.histogram, np.histogram2d, np.histogramdd, np.bincount, np.digitize, np.unique, np.percentile, np.quantile,
     np.interp, np.round, np.array2string, np.array_repr, np.array_str, np.save, np.savetxt,
 }  # fmt: skip
-"""Functions of numpy that get released values: on objects they fail late, or compute something else."""
+"""Functions of numpy that get released values, because on objects they fail late or compute something else."""
 
 
 def plain_number(value: Any) -> float | None:
@@ -342,7 +354,7 @@ def plain_number(value: Any) -> float | None:
 
 
 def released(value: Any) -> Any:
-    """Return a value in which tracked numbers are replaced by their released values, in lists and arrays as well."""
+    """Return a value, list or array in which ordinary numbers replace tracked numbers, which are thereby released."""
     if isinstance(value, TrackedNumber):
         return float(value)
     if (
@@ -359,7 +371,7 @@ def released(value: Any) -> Any:
 
 
 def track(value: Any) -> Any:
-    """Return an array of objects as a `TrackedArray`; return anything else unchanged."""
+    """Return an array of objects as a `TrackedArray`, and any other value unchanged."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         return value.view(TrackedArray)
     return tuple(map(track, value)) if type(value) is tuple else value
@@ -370,7 +382,10 @@ def _view(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """Return a tracked number as an array of one object, whose operators numpy then calls; return others unchanged."""
+    """Return a tracked number as an array of this one object, and any other value unchanged.
+
+    Numpy then computes with the operators of the object.
+    """
     if not isinstance(value, TrackedNumber):
         return value
     cell = np.empty((), object)
