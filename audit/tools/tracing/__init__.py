@@ -1,14 +1,14 @@
-"""Traces: a function is recorded on x and replayed on x' with the same random answers, to name the line that leaks.
+"""Traces: a function is recorded on x and replayed on x' with the same random numbers, to name the line that leaks.
 
 If the function draws noise of known laws, a few runs are followed on the other dataset, and the trace says why a run
 has no alignment of the noise within the claim (`epsaudit.tools.tracing.alignment.pair_explanation`). If all randomness
 is a few discrete draws, the exact law of the output decides (`epsaudit.tools.tracing.alignment.discrete_pair`).
 Otherwise the trace says what differs in a replay (`epsaudit.tools.tracing.judge`): a branch, a size, a parameter or an
-input that depends on private data. These are suspicions. The claim is refuted by the
-exact law of the output, if every number of it is data plus a draw of its own and nothing else is random
-(`epsaudit.tools.tracing.exact_output`), or, with ``certify``, by an audit of the pair by runs of the whole function.
-The idea is that of dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026, arXiv:2602.17454), here without
-instrumenting the code.
+input that depends on private data. These are suspicions. The claim is refuted by the exact law of the output, if every
+number of it is data plus a draw of its own and nothing else is random (`epsaudit.tools.tracing.exact_output`). With
+``certify``, it can also be refuted by an audit of the pair, which runs the whole function. The idea is that of
+dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026, arXiv:2602.17454), here without instrumenting the
+code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ def trace(
     confidence: float = 0.95,
     timeout: float = 300.0,
 ) -> Trace:
-    """Record a function on x, replay it on x' with the same random answers, and report where private data get through.
+    """Find the line of a function at which private data reach the output without enough noise.
+
+    The function is recorded on the dataset x of a pair, and replayed on x' with the same random numbers. The result
+    lists what then depends on the data, such as a branch, a parameter of noise, or a part of the output.
 
     Parameters
     ----------

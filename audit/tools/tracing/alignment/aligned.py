@@ -67,7 +67,7 @@ class Strategy(Protocol):
 class AllKept:
     """A strategy that shifts the noise so that all comparisons have the same outcomes on x and on x'.
 
-    Every released number is kept as well.
+    Every released number (a noisy number that the function converts to an ordinary one) is kept as well.
     """
 
     known: dict[Any, Any] = field(default_factory=dict)
@@ -164,8 +164,8 @@ def require_same_path(first: AlignmentRun, second: AlignmentRun) -> None:
 def verified(first: AlignmentRun, shift: Shift, run_prime: Runner, whole_path: bool) -> Aligned:
     """Run the function on x' with shifted draws, and return the loss if the output is that of the recorded run.
 
-    If ``whole_path`` is true, all comparisons must have the recorded outcomes as well. Otherwise the result has an
-    infinite loss and a reason.
+    If the output differs, the result has an infinite loss and a reason. If ``whole_path`` is true, all comparisons must
+    have the recorded outcomes as well.
     """
     try:
         third = run_prime(AlignmentRun(0, first, values=shift.moved(first.draws)))

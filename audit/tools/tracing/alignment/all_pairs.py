@@ -50,12 +50,12 @@ class AllPairsBound:
 
     @property
     def certain(self) -> bool:
-        """Whether the bounds of all pairs are certain, and do not only have a confidence."""
+        """Whether the bounds of all pairs hold with certainty, and not only at a confidence level."""
         return self.n_certain == self.n_pairs
 
     @property
     def within_claim(self) -> bool:
-        """Whether every pair has a bound that is at most the claimed value and covers enough probability."""
+        """Whether the bound of every pair is at most the claimed value, with at most the allowed ``delta``."""
         return self.n_above == 0
 
     def sentence(self) -> str:

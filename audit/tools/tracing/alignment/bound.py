@@ -319,7 +319,11 @@ def bound_each(
 
 @dataclass(frozen=True)
 class BoundPlan:
-    """A plan that training runs have made: strategies to align runs, and the epsilon that fresh runs shall certify."""
+    """A plan for fresh runs, which training runs have made: a strategy for each direction, and an epsilon.
+
+    A strategy shifts the noise of a run on x so that the run on x' gives the same output. The fresh runs shall certify
+    the epsilon as a bound on the loss of these shifts.
+    """
 
     strategies: Sequence[Strategy]
     """The strategy for each direction: from x to x', and from x' to x."""
@@ -368,7 +372,11 @@ class PairBound:
         self.directions = [(self.sides[0], self.sides[1]), (self.sides[1], self.sides[0])]
 
     def best(self) -> UpperBound:
-        """Return the best bound that is found: an exact or a certain one, or one with a confidence from fresh runs."""
+        """Return the best upper bound of the pair.
+
+        An exact bound comes from the laws of both outputs, and a certain bound from all paths of the function.
+        Otherwise the bound comes from fresh runs, with a confidence.
+        """
         prepared = self.prepare()
         if isinstance(prepared, UpperBound):
             return prepared
@@ -420,8 +428,9 @@ class PairBound:
         return certain if certain is not None else self._without_bound(first.samples)
 
     def fresh_losses(self, prepared: Sampling, numbers: range) -> list[list[float]]:
-        """Run the function anew, align each run, and return the losses for each direction (x to x', and x' to x).
+        """Run the function anew, and return the losses of all runs for each direction (x to x', and x' to x).
 
+        The loss of a run is that of the shift of its noise with which the other dataset gives the same output.
         ``numbers`` selects the seeds, so that several processes can share the runs of a pair.
         """
         self.known_exceptions |= prepared.known_exceptions
@@ -503,7 +512,8 @@ class PairBound:
     def _certain_by_matching(self) -> CertainBound | None:
         """Return a certain bound from alignments that may change the outcomes of discrete draws.
 
-        Random samples of records are an example. Return None if the function makes no discrete or uniform draw.
+        Such an alignment maps runs on x to runs on x' with the same output, for example with another random sample of
+        records. Return None if the function makes no discrete or uniform draw.
         """
         mine, theirs = (side.paths() for side in self.sides)
         if not any(path.choices or any(one.law == UNIFORM for one in path.draws) for path in (*mine, *theirs)):
@@ -519,7 +529,10 @@ class PairBound:
         return CertainBound(value, delta, max(len(side.paths()) for side in self.sides))
 
     def _trained(self, strategies: Sequence[AllKept | ByOutput]) -> BoundPlan:
-        """Train a strategy for each direction, and return the plan for the bound that fresh runs shall certify."""
+        """Train a strategy to shift noise in each direction, and return the plan for the fresh runs.
+
+        The plan has the bound that these runs shall certify.
+        """
         n, samples = min(ALIGNMENT_TRAINING_RUNS, max(1, self.runs // 5)), list[Sample]()
         seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + n)
         for strategy, (side, other) in zip(strategies, self.directions, strict=True):
@@ -561,7 +574,10 @@ class PairBound:
         return bound_of(self.claim, plan.budget, self._least_left_out(plan.left_out))[0]
 
     def _least_left_out(self, share: float) -> float:
-        """Return the upper confidence limit that fresh runs give if this share of them has no alignment."""
+        """Return the upper confidence limit that fresh runs give if this share of them has no alignment.
+
+        An alignment shifts the noise of a run so that the other dataset gives the same output.
+        """
         return upper_mean(np.full(self.runs, share), self.alpha / 2.0)
 
     def _sampled(self, plan: BoundPlan, losses: Sequence[Sequence[float]]) -> UpperBound:
@@ -589,8 +605,8 @@ class PairBound:
     def _planned(self, samples: Sequence[Sample]) -> tuple[float, float]:
         """Return the share of training runs without an alignment, and the epsilon that fresh runs shall certify.
 
-        This epsilon is the claim's if few training runs exceed it, and otherwise the largest finite loss of a training
-        run.
+        An alignment shifts the noise of a run so that the other dataset gives the same output. The epsilon is the
+        claim's if few training runs exceed it, and otherwise the largest finite loss of a training run.
         """
         losses = np.concatenate([np.array(one.losses) for one in samples])
         finite = losses[np.isfinite(losses)]
@@ -606,7 +622,10 @@ class PairBound:
         return left_out, largest * slack
 
     def _without_bound(self, samples: Sequence[Sample]) -> UpperBound:
-        """Return a result without a bound, and with the most frequent reason why runs have no alignment."""
+        """Return a result without a bound, and with the most frequent reason why runs have no alignment.
+
+        An alignment shifts the noise of a run so that the other dataset gives the same output.
+        """
         failed = [(one.reasons.most_common(1)[0][0], one) for one in samples if one.reasons]
         if not failed:
             return self._none("the loss of the cheapest alignment has no finite bound in this claim's parameter")

@@ -161,9 +161,9 @@ def finite_parameter(claim: Claim, sides: Sequence[Sequence[float]]) -> float | 
 def path_losses(side: Side, side_prime: Side, equal: bool = False) -> list[PathLoss]:
     """Return the loss of every path of a function on x, if the noise is shifted so that all comparisons are kept.
 
-    With ``equal``, the compared numbers themselves are kept. This costs more on a path, but the shift of a draw then
-    does not depend on outcomes that come after the draw, as the loss of Gaussian noise requires (Theorem 14.4). Raises
-    `Parted` if there are too many paths.
+    A path is one combination of outcomes of comparisons and discrete draws. With ``equal``, the compared numbers
+    themselves are kept. This costs more on a path, but the shift of a draw then does not depend on outcomes that come
+    after the draw, as the loss of Gaussian noise requires (Theorem 14.4). Raises `Parted` if there are too many paths.
     """
     found, known = list[PathLoss](), dict[Any, Any]()
     for path in side.paths():
@@ -191,7 +191,7 @@ def not_listed(side: Side) -> list[PathLoss]:
 
 
 def with_extra_draws(found: Sequence[PathLoss], theirs: Sequence[PathRun]) -> list[PathLoss]:
-    """Return the losses of all paths, where paths without an alignment may now have extra draws.
+    """Align paths that have no alignment yet by means of extra draws, and return the losses of all paths.
 
     An extra draw is made on one dataset only, such as the noise of a key that only this dataset has. Extra draws have
     the same position on all paths. The position is chosen so that the paths that remain without an alignment have the
@@ -214,7 +214,7 @@ def with_extra_draws(found: Sequence[PathLoss], theirs: Sequence[PathRun]) -> li
 
 
 def is_unaligned(one: PathLoss) -> bool:
-    """Return whether a path has no alignment.
+    """Return whether no shift of the noise on a path of x gives the same output on x'.
 
     A path with shifted normal noise has an infinite loss as well, but its shifts are known.
     """
@@ -298,7 +298,8 @@ def largest_of_other_losses(path: PathRun, theirs: Sequence[PathRun], amounts: S
 def keeps_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
     """Return whether no shifted draws of a path of x give another output on the given path of x'.
 
-    This holds if both paths have the same output, or if no shifted draws can follow the path of x'.
+    A path is one combination of outcomes of comparisons and discrete draws. The result is true if both paths have the
+    same output, or if no shifted draws can follow the path of x'.
     """
     if _keeps_returned_numbers(path, other, amounts):
         return True

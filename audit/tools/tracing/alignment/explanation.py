@@ -216,7 +216,11 @@ class Prefixes:
         return math.inf if shift is None else cost_of(self.claim, shift, *draws, *self.others)
 
     def explain(self) -> Explanation:
-        """Return the reason why the common beginning of both runs has no alignment within the claim."""
+        """Return the reason why no alignment within the claim keeps the common beginning of both runs.
+
+        An alignment shifts the noise of the run on x so that the run on x' has the same comparisons and released
+        numbers.
+        """
         count = self.n_events
         if self.shift(count) is None:
             return self._first_without_shift()

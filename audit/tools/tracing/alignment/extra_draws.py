@@ -51,7 +51,10 @@ class Image(NamedTuple):
 
 
 def image_of(path: PathRun) -> Any:
-    """Return a value that identifies a path among all paths of its dataset; see `draw_identity`."""
+    """Return a value that identifies a path among all paths of its dataset; see `draw_identity`.
+
+    A path is one combination of outcomes of comparisons and discrete draws.
+    """
     return draw_identity(path.events, path.form, path.draws, path)
 
 

@@ -49,7 +49,10 @@ def needed_events(first: AlignmentRun, run_prime: Runner, second: AlignmentRun |
 
 
 def moved_draws(first: AlignmentRun, second: AlignmentRun) -> set[int]:
-    """Return the draws that are used together with a number of the data that differs between two runs."""
+    """Return the draws that are summed with data which differ between two runs.
+
+    The sums are those in comparisons and released numbers.
+    """
     both = zip(first.events, second.events)  # noqa: B905  # strict since 3.10
     return {draw for one, other in both if one.constant != other.constant for draw, _ in one.terms}
 

@@ -129,7 +129,8 @@ def matched_epsilon(paths: Sequence[PathRun], paths_prime: Sequence[PathRun]) ->
 def _loss_between(branch: Branch, other: Branch, known: dict[Any, Any]) -> float:
     """Return the largest loss over all paths of a branch if they are aligned with the paths of another branch.
 
-    The loss is infinite if a path has no alignment.
+    A branch is the function with fixed outcomes of its discrete draws. An alignment shifts the noise of a path on x so
+    that a path on x' has the same output. The loss is infinite if a path has no alignment.
     """
     by_key = {one.key: one for one in other.paths}
     worst = -math.inf

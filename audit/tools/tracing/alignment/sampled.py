@@ -16,7 +16,10 @@ from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner
 
 @dataclass
 class Sample:
-    """The losses of runs in one direction, such as from x to x', and the reasons why runs have no alignment."""
+    """The losses of runs in one direction, such as from x to x', and the reasons for infinite losses.
+
+    The loss of a run is that of the shift of its noise with which the other dataset gives the same output.
+    """
 
     losses: list[float] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -33,9 +36,10 @@ class Sample:
 
 
 def sample_losses(strategy: Strategy, run: Runner, run_prime: Runner, seeds: Iterable[int]) -> Sample:
-    """Run the function on x with each seed, align each run with a run on x', and return the losses.
+    """Run the function on x with each seed, and return the loss of each run.
 
-    A run without an alignment has an infinite loss.
+    The loss is that of the shift of the noise with which the function on x' gives the same output. It is infinite if
+    there is no such shift.
     """
     found = Sample()
     for seed in seeds:

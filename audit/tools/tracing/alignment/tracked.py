@@ -354,7 +354,10 @@ def plain_number(value: Any) -> float | None:
 
 
 def released(value: Any) -> Any:
-    """Return a value, list or array in which ordinary numbers replace tracked numbers, which are thereby released."""
+    """Convert the tracked numbers in a value, a list or an array to ordinary numbers.
+
+    Each conversion is reported to the run as a release of the number.
+    """
     if isinstance(value, TrackedNumber):
         return float(value)
     if (
