@@ -11,12 +11,12 @@ from epsaudit.array_types import Floats
 from epsaudit.errors import QUOTED, clipped
 
 EQUALITY_TOLERANCE = 1e-9
-"""[chosen] Relative difference up to which two numbers are equal. Sums of the same numbers in another order differ by
-less."""
+"""[chosen] Relative difference up to which two numbers count as equal. Sums of the same numbers in another order
+differ by less."""
 
 
 def numbers_in(value: Any) -> Floats | None:
-    """Return the numbers, or the bytes, of a recorded input as a flat array; None if it holds anything else."""
+    """Return the numbers, or the bytes, of a recorded input as a flat array; None if it has any other value."""
     if isinstance(value, dict):
         value = list(bytes.fromhex(value["bytes"])) if "bytes" in value else value.get("array")
     if isinstance(value, list):
@@ -26,12 +26,15 @@ def numbers_in(value: Any) -> Floats | None:
 
 
 def are_numbers(*values: Any) -> bool:
-    """Return whether all values are numbers; a bool is none."""
+    """Return whether all values are numbers. A bool does not count as a number."""
     return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
 
 
 def are_equal(one: Any, other: Any) -> bool:
-    """Return whether two recorded values are equal up to the rounding of sums; two NaN are equal."""
+    """Return whether two recorded values are equal, or differ only by the rounding of sums.
+
+    Two NaN count as equal.
+    """
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(are_equal, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
@@ -59,7 +62,9 @@ def difference_in_words(value: Any, other: Any) -> str:
 
 
 def n_beyond(side: list[Any], side_prime: list[Any]) -> int:
-    """Return how many outputs of one side reveal their side.
+    """Return how many outputs on one dataset are unlike all outputs on the other dataset.
+
+    Such outputs reveal on which dataset, x or x', the function was run.
 
     Parameters
     ----------
@@ -69,9 +74,9 @@ def n_beyond(side: list[Any], side_prime: list[Any]) -> int:
     Returns
     -------
     int
-        For numbers and arrays of one shape: the number of outputs of one side that are below, or above, all outputs of
-        the other side, at the place of the array where this number is largest. For other outputs: the number of outputs
-        of one side that repeat an output of the same side, or 0 if any output occurs on both sides.
+        For numbers and arrays of one shape: the number of outputs on one dataset that are below, or above, all outputs
+        on the other dataset, at the place of the array where this number is largest. For other outputs: the number of
+        outputs on one dataset that repeat an earlier output there, or 0 if an output occurs on both datasets.
     """
     x, x_prime = ([numbers_in(one) for one in outputs] for outputs in (side, side_prime))
     sizes = {0 if one is None else one.size for one in (*x, *x_prime)}

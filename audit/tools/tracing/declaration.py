@@ -1,4 +1,4 @@
-"""The decorator with which users declare to traces that a function of theirs is private by itself.
+"""The decorator with which users declare that one of their functions is a private mechanism by itself.
 
 Needs Python 3.8 and no package, because it runs in the process of the audited code.
 """
@@ -21,16 +21,17 @@ def mechanism(
     norm: str = "l1",
     fixed: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare to traces that a function is private by itself, and what it states about its noise.
+    """Return a decorator that declares a function to be private by itself, with what it states about its noise.
 
-    The decorated function is called as before. A trace records its calls as a whole.
+    The decorated function is called as before. `epsaudit.trace` records a call of it as one event, compares its input
+    with the stated sensitivity, and does not look at the random numbers inside.
 
     Parameters
     ----------
     input : str
         Name of the parameter that may depend on the data.
     sensitivity, epsilon, delta : float or str, optional
-        What the function states: a number, or the name of the parameter that has it.
+        What the function states: a number, or the name of the parameter that has this number.
     norm : str
         The norm in which inputs on neighbouring datasets are at most ``sensitivity`` apart: 'l1', 'l2', 'linf' or
         'records'.

@@ -17,13 +17,15 @@ from epsaudit.tools.tracing.alignment.run import RETURN
 from epsaudit.tools.tracing.losses import Laws, exact_loss, exceeds_claim
 
 MAX_ROUNDING_SHARE = 1e-8
-"""[formula] Largest rounding error, as a share of a move and of a scale. It changes a loss by about this share, which
-is far less than the share by which a loss has to exceed the claim
-(`epsaudit.tools.tracing.losses.EXCESS_TOLERANCE`)."""
+"""[formula] Largest rounding error, as a share of the distance by which a number moves, and of the scale of its
+noise. It changes a loss by about this share, which is far less than the share by which a loss has to exceed the
+claim (`epsaudit.tools.tracing.losses.EXCESS_TOLERANCE`)."""
 
 
 def exact_laws(run: RecordedRun, run_prime: RecordedRun) -> Laws | None:
-    """Return the laws of those numbers of the output that differ between x and x'; the numbers are independent.
+    """Return the laws on x and on x' of each number of the output that depends on the data.
+
+    Each number must be data plus noise from a draw of its own, so that the numbers are independent.
 
     Parameters
     ----------
@@ -33,7 +35,7 @@ def exact_laws(run: RecordedRun, run_prime: RecordedRun) -> Laws | None:
     Returns
     -------
     list of pairs or None
-        For each number its law on x and its law on x'; None if the laws are unknown.
+        For each such number its law on x and its law on x'; None if the laws are unknown.
     """
     from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
 
@@ -68,9 +70,9 @@ def exact_laws(run: RecordedRun, run_prime: RecordedRun) -> Laws | None:
 
 
 def exact_excess(both: Sequence[FollowedRun], claim: Claim) -> float | None:
-    """Return the exact loss of the output as a value of the claim's parameter, if it exceeds the claim, else None.
+    """Return the exact privacy loss of the output, as a value of the claim's parameter, if it exceeds the claim.
 
-    The result is also None if the loss is unknown.
+    Return None if the loss is within the claim or unknown.
 
     Parameters
     ----------

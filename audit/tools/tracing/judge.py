@@ -1,4 +1,4 @@
-"""What a recorded run and its replay show: suspicions in the order of calls, and what could not be judged or seen.
+"""Conclusions from a recorded run and its replay: suspicions in the order of calls, and what could not be judged.
 
 A suspicion is a sentence with the values on both sides. If the law of the noise is known, the sentence also has the
 privacy loss of the suspected component, for its own input on x and on x'. The output need not have this loss: other
@@ -22,12 +22,12 @@ from epsaudit.tools.tracing.suspicion import Findings, Suspicion, line_of
 
 
 class Judgement(NamedTuple):
-    """What the trace of one pair shows."""
+    """The conclusions from the trace of one pair: suspicions, and what could not be judged or observed."""
 
     suspicions: tuple[Suspicion, ...]
     """The suspicions, in the order of calls."""
     unlisted: tuple[str, ...]
-    """Sentences, with the place, on draws and on moved inputs that are not judged."""
+    """Sentences, with the place, on draws and on inputs that depend on the data and cannot be judged."""
     unseen: tuple[str, ...]
     """Sentences on what was not observed."""
     n_calls: int
@@ -35,7 +35,10 @@ class Judgement(NamedTuple):
 
 
 def judge(trace: Mapping[str, Any], claim: Claim | None) -> Judgement:
-    """Compare the two runs of a trace, and return what they show.
+    """Compare the recorded run on x with its replay on x', and return all suspicions.
+
+    A suspicion is a place at which private data may reach the output without enough noise. The result also lists what
+    could not be judged.
 
     Parameters
     ----------
@@ -75,7 +78,7 @@ def judge(trace: Mapping[str, Any], claim: Claim | None) -> Judgement:
 
 
 def _unseen_sentences(trace: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return sentences on what a trace did not observe."""
+    """Return sentences on what a trace could not observe, such as compiled code or an unknown type of output."""
     found = [*trace["unseen"], *(f"the output holds an object of type {one}" for one in trace["unread"])]
     if not are_equal(trace["outcome"]["leaves"], trace["repeated"]):
         found.append("the output varies though nothing of it was drawn where it is seen: compiled code, or state")

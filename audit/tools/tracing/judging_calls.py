@@ -1,4 +1,4 @@
-"""Suspicions about calls: draws that only one of two runs makes, and arguments that depend on the data."""
+"""Suspicions about calls: draws that only one of both runs makes, and arguments that depend on the data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from epsaudit.tools.tracing.suspicion import BRANCHES, PARAMETER, Findings
 
 
 def find_branches(runs: ComparedRuns, findings: Findings) -> None:
-    """Suspect the first draw of noise that one run makes and the other does not; later calls cannot be compared."""
+    """Report a suspicion if one run makes a draw of noise that the other run does not make.
+
+    Which draws are made then depends on the data. Only the first such draw is reported, because later calls of both
+    runs cannot be compared.
+    """
     met = {one.order for one in runs.events_prime}
     unmatched = [(place, one) for place, one in enumerate(runs.events) if one.is_judged and place not in met]
     unmatched += [(place, one) for place, one in enumerate(runs.events_prime) if one.is_judged and one.order is None]
@@ -26,7 +30,10 @@ def find_branches(runs: ComparedRuns, findings: Findings) -> None:
 
 
 def find_parameters(runs: ComparedRuns, findings: Findings) -> None:
-    """Suspect arguments that must not depend on the data and do: scales, sizes, bounds, and the shapes of inputs."""
+    """Report a suspicion for each argument that depends on the data although it must not.
+
+    Such arguments are scales and sizes of noise, bounds, and the number of values that a mechanism is given.
+    """
     for before, one in runs.pairs:
         if one.kind != "sample":
             _compare_fixed_arguments(runs, findings, before, one)

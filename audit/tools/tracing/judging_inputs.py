@@ -1,4 +1,4 @@
-"""Suspicions about inputs of mechanisms: those that move further than stated, or that outputs reveal."""
+"""Suspicions about inputs of mechanisms: inputs that move further than stated, or that outputs reveal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ have fine bits, none of 16 has them with probability 2^-16."""
 
 
 def find_sensitivities(moved: Sequence[TraceEvent], findings: Findings) -> None:
-    """Suspect mechanisms whose input moves further than the sensitivity that they state."""
+    """Report a suspicion for each mechanism whose inputs on x and on x' are too far apart.
+
+    Their distance must not exceed the sensitivity that the mechanism states.
+    """
     for one in moved:
         stated = one.states.get("sensitivity")
         if one.norm == UTILITY_NORM and one.shifts is None:
@@ -37,7 +40,10 @@ def find_sensitivities(moved: Sequence[TraceEvent], findings: Findings) -> None:
 
 
 def find_flat_losses(runs: ComparedRuns, findings: Findings) -> None:
-    """Suspect mechanisms that perturb an objective and are given a loss with less curvature than they state."""
+    """Report a suspicion for each mechanism that gets a loss function with less curvature than it states.
+
+    These are mechanisms that make the minimum of a loss private by adding noise to the loss.
+    """
     for _, one in runs.pairs:
         if "least" in one.states and one.states["least"] < one.states["alpha"]:
             by = f"bends by {one.states['least']:.6g} on an axis, where {one.states['alpha']:.6g} is stated"
@@ -45,7 +51,11 @@ def find_flat_losses(runs: ComparedRuns, findings: Findings) -> None:
 
 
 def find_separated_samples(runs: ComparedRuns, findings: Findings, claim: Claim | None) -> None:
-    """Suspect calls whose sampled answers on x and on x' are further apart than the claim allows."""
+    """Report a suspicion for each call of a mechanism whose outputs differ too much between x and x'.
+
+    The call was repeated many times with its inputs on both datasets. The claim limits how many outputs may be unlike
+    all outputs on the other dataset; see `may_reveal`.
+    """
     pairs = {one.order: (before, one) for before, one in runs.pairs}
     for order, *sides in runs.trace["samples"]:
         before, one = pairs[order]
@@ -58,10 +68,10 @@ def find_separated_samples(runs: ComparedRuns, findings: Findings, claim: Claim 
 
 
 def _compare_last_bits(findings: Findings, one: TraceEvent, largest: float, sides: Sequence[Any]) -> None:
-    """Suspect a mechanism whose outputs reveal the input by their last bits.
+    """Report a suspicion if the last bits of a mechanism's outputs reveal which of two inputs it had.
 
     The sum of the larger input and a float that nearly cancels it is a multiple of half a unit in the last place of
-    that input. Among the outputs that are this close to 0, those that are no such multiple are counted on each side.
+    that input. Among the outputs that are this close to 0, those that are not such a multiple are counted on each side.
     """
     finest, n_near, n_fine = 2.0 ** (math.frexp(largest)[1] - 54), [], []
     for side in sides:

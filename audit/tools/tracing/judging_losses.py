@@ -1,4 +1,4 @@
-"""Suspicions about noise: the exact privacy loss of inputs that move is compared with the claim.
+"""Suspicions about noise that is too small: the exact privacy loss of inputs that move is compared with the claim.
 
 The loss is computed for each input alone and for all of them together.
 """
@@ -22,9 +22,10 @@ from epsaudit.tools.tracing.suspicion import BUDGET, MOVES, Findings, line_of, s
 
 
 def find_losses(runs: ComparedRuns, moved: Sequence[TraceEvent], findings: Findings, claim: Claim | None) -> None:
-    """Suspect inputs whose noise, where it reaches the output, is too small for the claim: alone, or all together.
+    """Report a suspicion if noise is too small for the claim, given how far its inputs move between x and x'.
 
-    Inputs that meet noise of an unknown law are listed as not judged.
+    An input is the data to which noise is added. First each input is judged by itself, and then all inputs together.
+    Inputs whose noise has an unknown law are listed as not judged.
     """
     known: list[tuple[TraceEvent, Laws]] = []
     for one in moved:
@@ -44,12 +45,14 @@ def find_losses(runs: ComparedRuns, moved: Sequence[TraceEvent], findings: Findi
 def _compare_with_claim(
     findings: Findings, claim: Claim | None, kind: str, words: str, one: TraceEvent, laws: Laws
 ) -> None:
-    """Suspect a call if the privacy loss of its noisy numbers, released by themselves, exceeds the claim.
+    """Report a suspicion if the privacy loss of the noisy numbers of a call exceeds the claim.
+
+    The loss is computed as if these numbers were released as they are.
 
     Parameters
     ----------
     findings : Findings
-        Gets the suspicion.
+        Collects the suspicion.
     claim : Claim or None
         The claim.
     kind : str
@@ -71,7 +74,7 @@ def _compare_with_claim(
 
 
 def _noisy_laws(runs: ComparedRuns, one: TraceEvent) -> tuple[str, Laws]:
-    """Return how an input moves, in words, and the laws of the numbers that noise makes of it.
+    """Return a text on how an input moves between x and x', and the laws of the noisy numbers made of it.
 
     The list of laws is empty if they are unknown.
     """
@@ -99,7 +102,7 @@ def _noisy_laws(runs: ComparedRuns, one: TraceEvent) -> tuple[str, Laws]:
 
 
 def _covering_noise(runs: ComparedRuns, one: TraceEvent) -> tuple[str, Any]:
-    """Return the law and the scale of the noise that covers an input; the scale is None if it is unknown.
+    """Return the law and the scale of the noise that is added to an input; the scale is None if it is unknown.
 
     The weights with which draws are multiplied are part of the scale. The difference of two exponential draws is
     recognised as Laplace noise, and the difference of two geometric draws as discrete Laplace noise.

@@ -18,16 +18,18 @@ from epsaudit.tools.tracing.replay import PROPORTION_TOLERANCE
 from epsaudit.tools.tracing.suspicion import BRANCHES, MOVES, PARAMETER, RELEASED, Findings
 
 NO_RESPONSE = [0.0, True, False]
-"""The response of a part of the output that does not change when a draw is nudged."""
+"""The recorded response of a part of the output that does not change when a draw is changed a little."""
 
 
 def find_releases(runs: ComparedRuns, findings: Findings) -> list[TraceEvent]:
-    """Suspect the first part of the output that differs although all random numbers were the same.
+    """Report a suspicion if a part of the output differs between x and x' and has no noise of its own.
+
+    Both runs had the same random numbers. Only the first such part is reported.
 
     Returns
     -------
     list of TraceEvent
-        Draws that a differing part of the output follows, with the distance by which the part moved.
+        Draws of noise in parts of the output that differ, with the distance by which the part moved.
     """
     outcomes, constant = (runs.trace["outcome"], runs.trace["outcome_prime"]), runs.trace["constant"]
     (x, x_prime), repeated = (one["leaves"] for one in outcomes), runs.trace["repeated"]
@@ -53,7 +55,10 @@ def find_releases(runs: ComparedRuns, findings: Findings) -> list[TraceEvent]:
 
 
 def _suspect_exception(runs: ComparedRuns, findings: Findings) -> None:
-    """Suspect the line that raises an exception on one side, if the other side raises none or another exception."""
+    """Report a suspicion about the line that raises an exception on one dataset only.
+
+    The other run raises no exception or another one.
+    """
     outcome, outcome_prime = runs.trace["outcome"], runs.trace["outcome_prime"]
     side, raised = ("x'", outcome_prime) if outcome_prime["leaves"][RAISES] else ("x", outcome)
     sentence = f"{raised['leaves'][RAISES]} is raised on {side} alone ({clipped(raised['says'], QUOTED)})"
@@ -63,10 +68,10 @@ def _suspect_exception(runs: ComparedRuns, findings: Findings) -> None:
 
 
 def _covering_draws(runs: ComparedRuns, name: str, value: Any, other: Any) -> TraceEvent | None:
-    """Return the draws that a part of the output follows, which cover a difference of this part.
+    """Return the draws of noise that a part of the output contains and that may hide its difference.
 
     The result is the event of the first of these draws, with all of them and their weights as ``draws``, and the
-    distance by which the part moved as ``shifts``. It is None if the part follows no draw.
+    distance by which the part moved as ``shifts``. It is None if the part contains no draw.
     """
     followed = {
         order: response[name]
@@ -91,7 +96,10 @@ def _covering_draws(runs: ComparedRuns, name: str, value: Any, other: Any) -> Tr
 
 
 def find_slopes(runs: ComparedRuns, findings: Findings) -> None:
-    """Suspect draws that a part of the output follows on x with another factor than on x'."""
+    """Report a suspicion if a part of the output contains a draw with different factors on x and on x'.
+
+    The factor is the slope of this part when the draw is changed a little.
+    """
     for order, response in runs.responses.items():
         other = runs.responses_prime.get(order, {})
         for name, (slope, _, is_proportional) in response.items():
@@ -106,10 +114,11 @@ def find_slopes(runs: ComparedRuns, findings: Findings) -> None:
 
 
 def find_separated_outputs(runs: ComparedRuns, findings: Findings, claim: Claim | None) -> None:
-    """Suspect the last draw of an unknown law if a part of the output is further apart than the claim allows.
+    """Report a suspicion about a draw of an unknown law if the outputs on x and on x' are too far apart.
 
-    If a function of the same file calls the function that draws, the line of this call is named: a helper made noise
-    of the draw, and data meet it in its caller.
+    The outputs come from repeated runs. The claim limits how many may be unlike all outputs on the other dataset; see
+    `may_reveal`. The last such draw is reported. If a helper in the same file makes the draw, the line that calls the
+    helper is reported, because data meet the noise there.
     """
     drawn = [(order, one) for order, one in enumerate(runs.events) if is_unlisted(one)]
     for name, sides in runs.trace["parts"].items():

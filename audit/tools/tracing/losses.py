@@ -1,4 +1,4 @@
-"""Privacy losses of noise with a known law, and how many outputs may reveal their side under a true claim."""
+"""Privacy losses of noise with a known law, and how many outputs may reveal their dataset under a true claim."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ EXCESS_TOLERANCE = 1e-6
 """[formula] Relative amount by which a loss must exceed the claim. Computed losses have errors of 1e-9."""
 REVEALING_LEVEL = 1e-6
 """[measured] Probability below which outputs lead to a suspicion: the largest probability, under a true claim, that
-outputs reveal their side in one direction. For Laplace noise with exactly the claimed scale, 100 outputs on each side
-and 4,000 seeds, the share of suspected runs is 16 % at level 0.1, 0.08 % at 1e-3, and 0 at 1e-6. With a fifth of this
-noise it is 98 % at 1e-3, 94 % at 1e-6, and 85 % at 1e-9."""
+outputs reveal their dataset in one direction. For Laplace noise with exactly the claimed scale, 100 outputs on each
+side and 4,000 seeds, the share of suspected runs is 16 % at level 0.1, 0.08 % at 1e-3, and 0 at 1e-6. With a fifth
+of this noise it is 98 % at 1e-3, 94 % at 1e-6, and 85 % at 1e-9."""
 MAX_FREE_RUNS = 300
-"""[time] Largest number of further runs on each side of an output that may be random. For a function of numpy they take
-0.25 s of processor time; the 23 runs that epsilon = 1 needs take 0.01 s. Claims above epsilon = 3.76 would need more
-runs, and nothing is said for them; twice the number of runs would reach 4.45."""
+"""[time] Largest number of further runs on each side of an output that may be random. For a function of numpy they
+take 0.25 s of processor time; the 23 runs that epsilon = 1 needs take 0.01 s. Claims above epsilon = 3.76 would need
+more runs, and no suspicion is reported for them; twice the number of runs would reach 4.45."""
 
 
 def may_reveal(claim: Claim, n_outputs: int) -> bool:
-    """Return whether the claim allows that this many outputs all reveal their side.
+    """Return whether the claim allows that this many outputs all reveal their dataset.
 
-    Under epsilon-DP an output reveals its side with probability at most 1 / (1 + e^-epsilon). This holds if the output
-    reveals it by being lower than all others. It also holds if the output lies in a set A on x and in a disjoint set B
-    on x': the probabilities a of A on x and b of B on x' satisfy a <= e^epsilon (1 - b) and b <= e^epsilon (1 - a), so
-    that a + b is at most twice the bound. The claim allows everything that has a probability of at least
-    `REVEALING_LEVEL` under it. For a claim that is a curve, the curve's epsilon at a delta of this level is taken.
+    An output reveals its dataset, x or x', if it is unlike all outputs on the other one. Under epsilon-DP this has
+    probability at most 1 / (1 + e^-epsilon). It holds if the output is lower than all others. It also holds if the
+    output lies in a set A on x and in a disjoint set B on x': the probabilities a of A on x and b of B on x' satisfy a
+    <= e^epsilon (1 - b) and b <= e^epsilon (1 - a), so that a + b is at most twice the bound. The claim allows
+    everything that has a probability of at least `REVEALING_LEVEL` under it. For a claim that is a curve, the curve's
+    epsilon at a delta of this level is taken.
     """
     epsilon, point = -math.log(math.expm1(-math.log(REVEALING_LEVEL) / n_outputs)), claim.claimed_point
     if point:
@@ -43,9 +44,10 @@ def may_reveal(claim: Claim, n_outputs: int) -> bool:
 
 
 def free_runs(claim: Claim | None) -> int:
-    """Return how many runs on each side show that a constant part of the output is not random.
+    """Return how many further runs on each dataset show that a constant part of the output is not random.
 
-    The result is 0 if `MAX_FREE_RUNS` runs do not show it.
+    A part that is constant on each dataset and differs between x and x' would be too improbable under the claim if it
+    were random. The result is 0 if `MAX_FREE_RUNS` runs are not enough to show this.
     """
     # a claim that is a curve takes 5 ms for each number of runs, so that only the largest is tried
     has_point = claim is not None and claim.claimed_point
@@ -54,7 +56,10 @@ def free_runs(claim: Claim | None) -> int:
 
 
 def dominating_laws(epsilon: float, delta: float) -> tuple[Any, Any]:
-    """Return the pair of laws with the largest loss of all (epsilon, delta)-DP pairs (Kairouz, Oh, Viswanath 2015)."""
+    """Return the pair of laws with the largest privacy loss among all (epsilon, delta)-DP pairs.
+
+    Every such pair is a post-processing of it (Kairouz, Oh, Viswanath 2015).
+    """
     from epsaudit.mechanisms.laws import FiniteLaw
 
     share = 1.0 / (1.0 + math.exp(-epsilon))
@@ -64,7 +69,10 @@ def dominating_laws(epsilon: float, delta: float) -> tuple[Any, Any]:
 
 
 def exact_loss(claim: Claim, laws: Laws) -> float | None:
-    """Return the exact value of the claim's parameter for independent noisy numbers; None if it cannot be computed."""
+    """Return the exact privacy loss of independent noisy numbers, as a value of the claim's parameter.
+
+    ``laws`` has the law of each number on x and on x'. Return None if the loss cannot be computed.
+    """
     from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
 
     normal = [((other.centre - one.centre) / one.scale) ** 2 for one, other in laws if type(one) is NormalLaw]
@@ -85,5 +93,5 @@ def exact_loss(claim: Claim, laws: Laws) -> float | None:
 
 
 def exceeds_claim(claim: Claim, loss: float) -> bool:
-    """Return whether a loss exceeds the claim by more than the error of its computation."""
+    """Return whether a loss exceeds the claim by more than the numerical error of its computation."""
     return loss > claim.parameter * (1.0 + EXCESS_TOLERANCE)

@@ -1,4 +1,4 @@
-"""An output of the audited function as named parts that JSON can represent.
+"""Conversion of an output of the audited function to named parts that JSON can represent.
 
 Needs Python 3.8 and no package, because it runs in the process of the audited code.
 """
@@ -12,11 +12,14 @@ from typing import Any
 from epsaudit import serve
 
 RAISES = ".exception"
-"""Name of the part of an outcome that says which exception was raised."""
+"""Name of the part that says which exception was raised instead of an output."""
 
 
 def value_to_json(value: Any) -> Any:
-    """Return a value as JSON can represent it; an object of an unknown type becomes ``{"object": its type}``."""
+    """Convert a value to a form that JSON can represent.
+
+    A value that contains an object of an unknown type becomes ``{"object": name of its type}``.
+    """
     try:
         return serve.encode_value(value)
     except Exception:  # an object's own methods may raise anything
@@ -24,7 +27,10 @@ def value_to_json(value: Any) -> Any:
 
 
 def traced_output_to_json(output: Any) -> Any:
-    """Return an output as JSON can represent it; a part of an unknown type becomes ``{"object": its type}``."""
+    """Convert an output to a form that JSON can represent.
+
+    Only the parts of an unknown type become ``{"object": name of the type}``; other parts keep their values.
+    """
     with contextlib.suppress(Exception):  # an object's own methods may raise anything
         return serve.encode_value(output)
     if isinstance(output, dict):
@@ -35,7 +41,7 @@ def traced_output_to_json(output: Any) -> Any:
 
 
 def unread_types(parts: Any) -> Iterator[str]:
-    """Yield the type names of the objects in an output that could not be read."""
+    """Yield the type names of the objects in an output that could not be converted to JSON."""
     if isinstance(parts, dict):
         if "object" in parts:
             yield parts["object"]
@@ -45,9 +51,9 @@ def unread_types(parts: Any) -> Iterator[str]:
 
 
 def named_leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the parts of an output with their names.
+    """Yield all parts of an output, each with a name such as '[0]' or "['mean']".
 
-    The length of a sequence, the shape of an array, and the order of the keys of a dictionary are parts, too.
+    The length of a sequence, the shape of an array, and the order of the keys of a dictionary are parts as well.
     """
     is_mapping = isinstance(value, dict) and "items" in value
     parts = value.get("items", value.get("array")) if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""The places of calls in the audited code: files, lines and functions, without our own and those of samplers.
+"""The places of calls in the audited code: files, lines and functions, without those of epsaudit and of samplers.
 
 Needs Python 3.8 and no package, because it runs in the process of the audited code.
 """
@@ -19,7 +19,7 @@ Place = Tuple[str, int, str]  # noqa: UP006  # Python 3.8 evaluates it
 STANDARD_LIBRARY = os.path.dirname(os.__file__)
 """The folder of Python's standard library."""
 SAMPLER_PACKAGES = ("numpy", "scipy", "torch", "jax", "jaxlib", "random", "secrets", "copy", "importlib")
-"""Packages whose own lines are not reported as the place of a draw; the line that calls them is."""
+"""Packages whose lines are not reported as the place of a draw. The line that calls them is reported instead."""
 RUN_FUNCTION = "execute"
 """Name of the function of this package that calls the audited function; call stacks end there."""
 
@@ -27,7 +27,7 @@ RUN_FUNCTION = "execute"
 def call_stack() -> list[Place]:
     """Return file, line and function of the calls that led to a recorded call, the innermost first.
 
-    Lines of this package and, at the inner end, of packages with samplers are left out.
+    Lines of epsaudit are left out, and so are the innermost lines of packages that draw random numbers.
     """
     found: list[Place] = []
     frame: Any = sys._getframe(2)
@@ -44,12 +44,15 @@ def call_stack() -> list[Place]:
 
 @functools.lru_cache(None)
 def is_audited(file: str) -> bool:
-    """Return whether a file may belong to the audited code: neither to epsaudit nor to the standard library."""
+    """Return whether a file may belong to the audited code, and not to epsaudit or the standard library."""
     ours = file.startswith((HERE, os.path.join(os.path.dirname(serve.__file__), "running"), serve.__file__, "<"))
     return not ours and (not file.startswith(STANDARD_LIBRARY) or "-packages" in file)
 
 
 def places_of(error: BaseException) -> list[Place]:
-    """Return file, line and function of the calls that led to an exception, the innermost first, without our own."""
+    """Return file, line and function of the calls that led to an exception, the innermost first.
+
+    Calls of epsaudit are left out.
+    """
     frames = reversed(traceback.extract_tb(error.__traceback__))
     return [(one.filename, one.lineno or 0, one.name) for one in frames if not one.filename.startswith(HERE)]

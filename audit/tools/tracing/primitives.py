@@ -1,4 +1,4 @@
-"""Tables of what draws random numbers: samplers, and the mechanisms of libraries with the parameters that they state.
+"""Tables of functions that draw random numbers: samplers, and private mechanisms of libraries.
 
 The table of samplers has the law of each sampler and the names of its arguments. The table of mechanisms has functions
 that read from a call what the mechanism is given, what it states, and what must not depend on the data. While a
@@ -18,14 +18,14 @@ SAMPLED = "sampled"
 """The law under which the table lists draws that sample, shuffle or randomise records. A proof may allow one draw for
 each record, so that the number and the parameters of such draws are listed and not judged."""
 UNIFORM = "uniform"
-"""The law of uniform draws, which sample or randomise records as well."""
+"""The law of uniform draws, which also sample or randomise records."""
 
 
 def _read_table(text: str) -> dict[str, tuple[str, str]]:
-    """Read a table of samplers.
+    """Parse a table of samplers, and return the law and the argument names of each function.
 
     Each line has a law, a colon, and the functions that draw from it, separated by commas. A function's name is
-    followed by the names of its positional arguments. The result has the law and these names for each function.
+    followed by the names of its positional arguments.
     """
     found = {}
     for line in filter(None, map(str.strip, text.splitlines())):
@@ -91,10 +91,10 @@ and jax are not followed."""
 
 
 class Stated(NamedTuple):
-    """The statements that a call of a mechanism makes about its privacy.
+    """What a call of a private mechanism states about its privacy, and the input of the call.
 
-    The mechanism is private by itself as long as its input moves by no more than the stated sensitivity, and nothing
-    else depends on the data.
+    The mechanism is private by itself as long as its input moves by at most the stated sensitivity, and nothing else
+    depends on the data.
     """
 
     input: Any
@@ -104,11 +104,11 @@ class Stated(NamedTuple):
     fixed: dict[str, Any] = {}
     """The arguments and attributes that must not depend on the data."""
     norm: str = "l1"
-    """The norm in which the distance of two inputs is compared with the sensitivity: 'l1', 'l2' or 'linf'. Inputs of
-    the norms 'records' and 'opendp' are not compared. Nothing of an 'event' of a privacy accountant may depend on
-    data."""
+    """The norm in which the distance of two inputs is compared with the sensitivity: 'l1', 'l2' or 'linf'. Inputs
+    with the norms 'records' and 'opendp' are not compared. 'event' stands for an event of a privacy accountant, of
+    which nothing may depend on the data."""
     after: Any = None
-    """A function of the mechanism's answer and the recorded event that returns the answer to give instead, or None."""
+    """None, or a function of the mechanism's answer and the recorded event that returns another answer in its place."""
     written: Any = None
     """For a mechanism that writes its answer into an object: a function that reads the answer, and one that writes an
     answer."""
@@ -136,13 +136,16 @@ DIFFERENCE_STEP in single precision."""
 
 
 def attributes_of(owner: Any, *names: str) -> dict[str, Any]:
-    """Return the attributes of an object with these names, with or without a leading underscore, that are not None."""
+    """Return the attributes of an object that have these names and are not None, by name.
+
+    In the object, the names may begin with an underscore.
+    """
     found = {name: getattr(owner, name, getattr(owner, f"_{name}", None)) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _read_diffprivlib(owner: Any, value: Any) -> Stated:
-    """Read a call of a mechanism of diffprivlib.
+    """Return what a call of a mechanism of diffprivlib states.
 
     The input of the mechanism `Vector` is a loss function. The mechanism states how much one record may change the
     curvature of the loss (the sensitivity), and how large the curvature of all records together is at least ('alpha').
@@ -162,7 +165,7 @@ def _read_diffprivlib(owner: Any, value: Any) -> Stated:
 
 
 def _measure_curvature(owner: Any, function: Any, event: Any) -> Any:
-    """Return a noisy objective of diffprivlib that measures the curvature of the loss when it is first called.
+    """Return a noisy objective of diffprivlib that measures the curvature of the loss at its first call.
 
     The noise of the objective is linear and does not change the curvature. The event's input becomes the list of the
     second derivatives at 0 along each axis, reduced by `CURVATURE_TOLERANCE` so that rounding does not count as a move.
@@ -187,7 +190,7 @@ def _measure_curvature(owner: Any, function: Any, event: Any) -> Any:
 
 
 def _stated_by_opendp(measurement: Any, value: Any) -> Stated:
-    """Read a call of a measurement of OpenDP.
+    """Return what a call of a measurement of OpenDP states.
 
     The scale of its noise follows from the privacy loss that its map gives for an input that moves by 1.
     """
@@ -204,7 +207,11 @@ def _stated_by_opendp(measurement: Any, value: Any) -> Stated:
 
 
 def _read_opacus(optimizer: Any, _: Any) -> Stated:
-    """Read a step of an optimiser of Opacus: the sums of clipped gradients, the clipping norm, and the noise."""
+    """Return what a step of an optimiser of Opacus states.
+
+    The input is the sum of clipped gradients, the sensitivity is the clipping norm, and the scale of the noise follows
+    from the noise multiplier.
+    """
     grads = [one.summed_grad for one in optimizer.params if one.summed_grad is not None]
     sums = [one.detach().double().flatten().tolist() for one in grads]
     clip, noise = optimizer.max_grad_norm, optimizer.noise_multiplier
@@ -225,7 +232,10 @@ def _read_opacus(optimizer: Any, _: Any) -> Stated:
 
 
 class NoisyGradients:
-    """The answer of a step of Opacus: gradients that torch reads, so that their numbers are not followed."""
+    """The answer of a step of Opacus: noisy gradients.
+
+    Torch computes with them in compiled code, so that their numbers cannot be tracked.
+    """
 
     def __init__(self, gradients: list[Any]) -> None:
         self.gradients = gradients
@@ -236,7 +246,10 @@ def _clone(gradient: Any) -> Any:
 
 
 def _read_smartnoise(owner: Any, values: Any) -> Stated:
-    """Read a call of a mechanism of SmartNoise SQL: sums, with the number of rows that one person may contribute."""
+    """Return what a call of a mechanism of SmartNoise SQL states.
+
+    The input are sums, and the sensitivity follows from the number of rows that one person may contribute.
+    """
     fixed = attributes_of(owner, "epsilon", "delta", "lower", "upper", "max_contrib", "scale")
     law = {"laplace": "laplace", "gaussian": "normal"}.get(owner.mechanism.name)
     reach = max(abs(owner.lower), abs(owner.upper)) * owner.max_contrib
@@ -244,7 +257,7 @@ def _read_smartnoise(owner: Any, values: Any) -> Stated:
 
 
 def _read_pydp(owner: Any, value: Any) -> Stated:
-    """Read a call of a numerical mechanism of PyDP."""
+    """Return what a call of a numerical mechanism of PyDP states."""
     known = attributes_of(owner, *PRIVACY_PARAMETERS)
     return Stated(value, known, {**known})
 

@@ -60,7 +60,10 @@ def traces(
     bits: bool = False,
     timeout: float = 300.0,
 ) -> Iterator[Trace | str]:
-    """Trace pairs one after the other in one child process.
+    """Trace a mechanism on each pair, one pair after the other, in a child process.
+
+    A trace records a run on x and replays it on x' with the same random numbers. Samplers are replaced in the child
+    process only.
 
     Parameters
     ----------
@@ -115,10 +118,11 @@ def traces(
 def _judged(
     name: str, pair: DatasetPair, claim: Claim | None, answer: dict[str, Any], started: float, seed: int
 ) -> Trace:
-    """Return the trace that follows from the answer of the child process.
+    """Return the trace of a pair, given the recorded runs that the child process has sent.
 
-    Where an alignment decides the pair, the suspicions of the replay are replaced: by the explanation of why no
-    alignment is within the claim, or by nothing if there is one.
+    An alignment shifts the noise of a run so that the other dataset gives the same output. If alignments decide the
+    pair, they replace the suspicions from the replay: by the reason why no alignment is within the claim, or by nothing
+    if all runs have an alignment within the claim.
     """
     suspicions, unlisted, unseen, n_calls = judge(answer, claim)
     exact = cheapest = None
@@ -153,7 +157,10 @@ def _judged(
 
 
 def suspicions_of_laws(claim: Claim, found: Mapping[str, Any]) -> tuple[Suspicion, ...]:
-    """Return a suspicion if the exact loss of discrete outputs exceeds the claim, at the first draw that differs."""
+    """Return a suspicion if the exact loss of an output from discrete draws exceeds the claim; else an empty tuple.
+
+    The suspicion is about the first draw whose law differs between x and x'.
+    """
     loss = finite_parameter(claim, found["laws"])
     if loss is None or not exceeds_claim(claim, loss):
         return ()
@@ -163,7 +170,10 @@ def suspicions_of_laws(claim: Claim, found: Mapping[str, Any]) -> tuple[Suspicio
 
 
 def _run_child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any, errors: Any) -> None:
-    """Trace all pairs in this process, which is a fork, or replace the process by one of the served environment."""
+    """Trace all pairs in this forked process.
+
+    If the function lives in another environment, the Python of that environment replaces the process and does the same.
+    """
     gc.freeze()  # a garbage collection would copy all memory that is shared with the parent
     try:
         if not isinstance(asked, CommandMechanism):
@@ -189,7 +199,7 @@ def _run_child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, an
 
 
 def call_of(asked: Mechanism) -> Call:
-    """Return a function that calls the mechanism once with a dataset, a generator and a seed."""
+    """Return a function of a dataset, a generator and a seed that calls the mechanism once."""
     if not isinstance(asked, FunctionMechanism):
         return lambda data, rng, seed: asked(data).sample(1, rng)[0]
 

@@ -15,7 +15,7 @@ from epsaudit.tools.tracing.suspicion import ALIGNED, NOTHING_SEEN, UNLISTED, Su
 
 @dataclass(frozen=True)
 class Trace:
-    """The result of a recorded run on x and its replay on x'."""
+    """Result of a trace: what a run on x and its replay on x' with the same random numbers show."""
 
     name: str
     """Name of the function."""
@@ -41,20 +41,21 @@ class Trace:
     """The exact loss of the output on this pair, as a value of the claim's parameter, if it is known and exceeds the
     claim."""
     cheapest: float | None = None
-    """Cost of the cheapest alignment of the noise, as a value of the claim's parameter, if an alignment decides the
-    pair: if the function only adds noise, multiplies it by numbers and returns it, or if a run has no alignment within
-    the claim. If no alignment keeps the whole run, it is the cost of what comes before the suspected place."""
+    """Cost of the cheapest alignment of the noise, as a value of the claim's parameter. It is known if the function
+    only adds noise, multiplies it by numbers and returns it, or if a run has no alignment within the claim. If no
+    alignment keeps the whole run, it is the cost of what comes before the suspected place."""
 
     @property
     def suspicious(self) -> bool:
-        """Whether anything is suspected."""
+        """Whether there is any suspicion: a place at which private data may reach the output."""
         return bool(self.suspicions)
 
     @property
     def loss(self) -> float:
-        """The largest loss of a suspected component, divided by the claimed parameter, by which pairs can be ordered.
+        """The largest privacy loss of a suspected component, divided by the claimed parameter.
 
-        It is infinite if the loss of a suspected component is unknown, and 0 without suspicions.
+        Pairs can be ordered by this number. It is infinite if the loss of a suspected component is unknown, and 0
+        without suspicions.
         """
         worst = max((math.inf if one.loss is None else one.loss for one in self.suspicions), default=0.0)
         return worst / (self.claim.parameter or 1.0 if self.claim else 1.0)
@@ -66,7 +67,11 @@ class Trace:
 
     @property
     def verdict(self) -> str:
-        """The kind of the first suspicion; without suspicions, whether an alignment exists, or what was not judged."""
+        """The kind of the first suspicion.
+
+        Without suspicions, the verdict says that an alignment of the noise within the claim exists, that something
+        could not be judged, or that nothing was found.
+        """
         if self.suspicions:
             return self.suspicions[0].kind
         if self.cheapest is not None:
@@ -85,7 +90,7 @@ class Trace:
         return f"{NOTHING_SEEN} in {self.calls} calls, on this pair"
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return everything that is known as labelled lines."""
+        """Return all results of the trace as pairs of a label and a text, which are printed as lines."""
         found = [("verdict", self.verdict)]
         for one in self.suspicions:
             found += [("at", str(one)), *(("in", f"{file}:{line}, {name}") for file, line, name in one.stack)]

@@ -1,4 +1,4 @@
-"""The suspicion: one place at which private data get past the noise, or at which the noise is too small for them."""
+"""A suspicion: a place at which private data may reach the output without noise, or with too little noise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ StackFrame = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class Suspicion:
-    """A difference between two runs that only data can have caused, or a move of an input that exceeds its noise."""
+    """A place in the audited code at which private data may reach the output without enough noise.
+
+    Either two runs with the same random numbers differ there, or an input differs by more than its noise hides.
+    """
 
     kind: str
     """One of the kinds at the top of this module."""
@@ -34,8 +37,8 @@ class Suspicion:
     """File, line and function of the calls that led to the place, the innermost first."""
     loss: float | None = None
     """The cost of the cheapest alignment of a run, or the exact loss of a discrete output, as a value of the claim's
-    parameter; None if it is unknown. The cost is no lower bound on the loss of the output, as another alignment may be
-    cheaper."""
+    parameter; None if it is unknown. The cost is not a lower bound on the loss of the output, because another
+    alignment may be cheaper."""
 
     @property
     def file(self) -> str:
@@ -49,7 +52,7 @@ class Suspicion:
 
     @property
     def where(self) -> str:
-        """File name and line, such as 'count.py:12'."""
+        """File name and line of the suspected place, such as 'count.py:12'."""
         return f"{Path(self.file).name}:{self.line}"
 
     def __str__(self) -> str:
@@ -62,7 +65,7 @@ def line_of(event: TraceEvent) -> str:
 
 
 class Findings:
-    """The suspicions that were found in one pair of runs, and remarks on what cannot be judged."""
+    """The suspicions that were found in one pair of runs, and sentences on what could not be judged."""
 
     def __init__(self) -> None:
         self._found: list[tuple[float, Suspicion]] = []
@@ -70,15 +73,18 @@ class Findings:
         """Sentences on inputs that move and are not judged, because their noise is unknown."""
 
     def suspect(self, order: Any, kind: str, sentence: str, stack: Any) -> None:
-        """Add a suspicion about the recorded call with the number ``order``."""
+        """Add a suspicion.
+
+        ``order`` is the number of the recorded call that it is about, by which suspicions are sorted.
+        """
         self._found.append((order, Suspicion(kind, sentence, tuple(map(tuple, stack)))))
 
     def has(self, kind: str) -> bool:
-        """Return whether there is a suspicion of this kind."""
+        """Return whether a suspicion of this kind has been added."""
         return any(suspicion.kind == kind for _, suspicion in self._found)
 
     def in_order(self) -> tuple[Suspicion, ...]:
-        """Return the suspicions in the order of calls.
+        """Return the suspicions in the order of the calls that they are about.
 
         If several have the same kind and line, only the first of them is returned.
         """
@@ -88,5 +94,5 @@ class Findings:
 
 
 def sorted_lines(events: Sequence[TraceEvent]) -> list[str]:
-    """Return the lines of events, such as 'count.py:12', each once and sorted."""
+    """Return the file names and lines of recorded calls, such as 'count.py:12', sorted and without repetitions."""
     return sorted({line_of(one) for one in events})
