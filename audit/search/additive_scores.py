@@ -21,8 +21,8 @@ from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.learnt import AdditiveModel
 
 MAX_LEARNING_OUTPUTS = 350_000
-"""[measured] Maximum number of outputs of each side from which scores are learnt. Sparse vector 3 has a share of 0.81
-with 150,000 outputs, and of 0.96 with 300,000."""
+"""[measured] Maximum number of outputs on each dataset from which scores are learnt. For sparse vector 3, the certified
+bound is 0.81 of an oracle's bound with 150,000 outputs, and 0.96 with 300,000."""
 MAX_DESIGN_ENTRIES = 160_000_000
 """[memory] Maximum number of entries of the matrix from which a sum is learnt: 640 MB. If the matrix would have more,
 fewer outputs are used."""
@@ -31,19 +31,20 @@ RIDGE_PENALTIES = (30.0, 1000.0)
 out-of-fold likelihood chooses between them."""
 COEFFICIENT_SHAPES = ((1, 0), (1, 1), (2, 0), (4, 0))
 """[measured] Ways in which the features of an ordered group share coefficients: the number of parts into which the
-group is divided, and the degree of the polynomial in the position that the coefficients follow within each part. In
-numerical sparse vector, the best cut of free coefficients has a share of 0.75, and of shared ones 0.87. In parallel
-Laplace noise, where all coordinates have equal coefficients, these shares are 0.40 and 0.79."""
+group is divided, and the degree of the polynomial in the position that the coefficients follow within each part. For
+numerical sparse vector, the best event of a sum with free coefficients has 0.75 of an oracle's bound, and with shared
+coefficients 0.87. For parallel Laplace noise, where all coordinates have equal coefficients, it is 0.40 and 0.79."""
 
 
 def fit_sums(
     data: Encoding, group: Sequence[Feature], ordered: bool, lines: bool = False
 ) -> list[tuple[float, NDArray[np.int64], AdditiveModel, Singles]]:
-    """Learn sums of one function for each feature of a group, with shared and with free coefficients.
+    """Learn additive scores: sums of one piecewise linear function for each feature of a group.
 
-    The functions are curves, or lines if ``lines`` is true. Features of an ``ordered`` group, or of a large one, may
-    share coefficients (`COEFFICIENT_SHAPES`). The best sum with shared and the best sum with free coefficients are
-    returned, because the sum that fits all outputs best may be worse in the rare outputs that events are made of.
+    The functions are curves, or straight lines if ``lines`` is true. If the group is ``ordered``, like the coordinates
+    of a vector, or if ``lines`` is true, its features may also share coefficients (see `COEFFICIENT_SHAPES`). The best
+    sum with shared coefficients and the best sum with free coefficients are both returned. The sum that fits all
+    outputs best may be the worse one in the rare outputs of which events consist.
 
     Returns
     -------

@@ -28,16 +28,18 @@ MAX_THRESHOLDS = 60
 """[time] Maximum number of thresholds of a score that are compared. Half of them crowd geometrically towards the
 ends."""
 DEFAULT_SD = 2.0
-"""[measured] Number of standard errors by which the log odds of a correct guess are lowered for one score. At 1.5 the
-mean share is 0.90, and at 2 it is 0.89; but scores of noise without any difference promise a bound of up to 0.14 at
-1.5, and almost nothing at 2."""
+"""[measured] Number of standard errors by which the log odds of a correct guess are lowered for one score. The mean
+certified bound is 0.90 of an oracle's bound at 1.5, and 0.89 at 2. But for outputs without any difference between x and
+x', scores promise a bound of up to 0.14 at 1.5, and almost nothing at 2."""
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateScore:
-    """A score with thresholds, and counts of the outputs at or beyond each threshold.
+    """A score with thresholds, and with counts of the outputs on each side of every threshold.
 
-    The counted outputs are not those from which the score was learnt.
+    A score gives every output a number, larger where x is more likely. Outputs with a score of at least a threshold
+    form an upper event, which guesses 'x'. Outputs with a score of at most a threshold form a lower event, which
+    guesses 'x''. The counted outputs are not those from which the score was learnt.
 
     Attributes
     ----------
@@ -48,11 +50,12 @@ class CandidateScore:
     upper, lower : array of shape (2, levels)
         Numbers of outputs of x (row 0) and of x' (row 1) whose score is at least, and at most, each threshold.
     size : float
-        Number of outputs of each side.
+        Number of outputs on each dataset.
     n_errors : float
         Number of standard errors by which log odds of correct guesses are lowered.
     margin : float
-        Share by which the predicted bound must exceed the bounds of simpler candidates before this one.
+        The fraction by which the predicted bound must exceed the bounds of simpler candidates, so that this candidate
+        is chosen.
     """
 
     score: Score
@@ -74,7 +77,9 @@ class CandidateScore:
         out_of_fold: Floats | None = None,
         **options: float,
     ) -> CandidateScore | None:
-        """Choose thresholds at quantiles of the score and count; return None if the score applies to no output.
+        """Choose thresholds at quantiles of a score, and count the outputs on each side of every threshold.
+
+        Returns None if the score applies to no output.
 
         Parameters
         ----------
@@ -85,7 +90,7 @@ class CandidateScore:
         group : array of shape (entries,)
             Twice the fold of every entry, plus 1 if the entry belongs to x'.
         weight : array of shape (entries,)
-            How often the output of every entry occurred.
+            Number of times that the output of every entry occurred.
         out_of_fold : array of shape (entries,), optional
             For a score that was learnt from these outputs: values of models that were learnt without the fold of the
             entry. Their events are matched to the events of the final score by equal probability.
@@ -123,7 +128,7 @@ class CandidateScore:
         return cls(score, thresholds, upper, lower, size, **options)
 
     def with_counts_of(self, outputs: Outputs, outputs_prime: Outputs) -> CandidateScore:
-        """Return the candidate with the counts of fresh outputs added, equally many of each side."""
+        """Return the candidate with the counts of new outputs added, equally many outputs of x and of x'."""
         upper, lower = self.upper.copy(), self.lower.copy()
         for side, fresh in enumerate((outputs, outputs_prime)):
             values = self.score(fresh)
@@ -134,17 +139,21 @@ class CandidateScore:
 
     @property
     def lead(self) -> float:
-        """The largest lead of correct over wrong guesses of any event, in standard deviations of fair coins."""
+        """The largest excess of correct over wrong guesses that any upper or lower event has.
+
+        The excess is measured in standard deviations that it would have if all guesses were made by fair coins.
+        """
         correct, wrong = np.concatenate([self.upper, self.lower[::-1]], axis=1)
         return float(np.max((correct - wrong) / np.sqrt(correct + wrong + 1.0)))
 
     def rates(self, n_errors: float | None = None) -> list[tuple[Ints, Ints, Floats, Floats]]:
         """Return the expected rates of correct and wrong guesses of all events.
 
-        The list has one tuple each for the upper events, the lower events, and pairs of both: the indices of the upper
-        thresholds, the indices of the lower thresholds (-1 for no event), the rates of correct guesses and the rates of
-        wrong guesses. A rate is a number of guesses for one run on each dataset. Log odds are lowered by ``n_errors``
-        standard errors, by default by the candidate's own number.
+        The list has three tuples: for the upper events, for the lower events, and for pairs of both. Each tuple holds
+        the indices of the upper thresholds, the indices of the lower thresholds (-1 for no event), the rates of correct
+        guesses and the rates of wrong guesses. A rate is the expected number of guesses for one run on each dataset. To
+        be cautious, the log odds of a correct guess are lowered by ``n_errors`` standard errors, by default by the
+        candidate's own number.
         """
         n_errors = self.n_errors if n_errors is None else n_errors
         if n_errors not in self._rates:
@@ -156,19 +165,20 @@ class CandidateScore:
     def rates_of(
         self, upper: Ints, lower: Ints, n_errors: float | None, own_errors: float = 0.0
     ) -> tuple[Floats, Floats]:
-        """Return the expected rates of correct and of wrong guesses for events with these thresholds.
+        """Return the expected rates of correct and of wrong guesses for events with the given threshold indices.
 
-        Log odds are lowered by ``n_errors`` standard errors, or by ``own_errors`` standard errors of the event's own
-        counts if that is more.
+        The log odds of a correct guess are lowered by ``n_errors`` standard errors of the smoothed estimate, or by
+        ``own_errors`` standard errors of the estimate from the event's own counts if that is more.
         """
         return _add_tails(
             self._compute_tail_rates(self.n_errors if n_errors is None else n_errors, own_errors), upper, lower
         )
 
     def _compute_tail_rates(self, n_errors: float, own_errors: float = 0.0) -> list[Floats]:
-        """Return the rates of correct and wrong guesses of the upper and of the lower events, before they are lowered.
+        """Return one array for the upper events and one for the lower events, each of shape (3, levels + 1).
 
-        The third row of each array is the amount by which the standard errors lower the rate of correct guesses.
+        The rows are the rate of correct guesses, the rate of wrong guesses, and the amount by which the standard errors
+        lower the rate of correct guesses. The last column, which index -1 selects, stands for no event and is 0.
         """
         found = []
         for guesses, odds, error, single in self._tail_estimates:
@@ -180,7 +190,11 @@ class CandidateScore:
 
     @functools.cached_property
     def _tail_estimates(self) -> list[tuple[Floats, Floats, Floats, Floats]]:
-        """For upper and lower events: guesses, log odds, their standard error, and that of the own counts."""
+        """Estimates for the upper events and for the lower events, as a list of two tuples.
+
+        A tuple holds the number of guesses of every event, the log odds of a correct guess, their standard error, and
+        the standard error of an estimate from the event's own counts, without smoothing.
+        """
         found = []
         for tails, (odds, error) in zip((self.upper, self.lower[::-1]), self._smoothed_tails, strict=True):
             guesses, seen = tails.sum(axis=0), tails + 0.5
@@ -193,7 +207,7 @@ class CandidateScore:
 
     @functools.cached_property
     def mirrored(self) -> CandidateScore:
-        """The candidate of the negative feature, whose upper events are the lower events of this one."""
+        """The candidate for the negative of this score, so that upper and lower events are exchanged."""
         score, thresholds = replace(self.score, sign=-self.score.sign), -self.thresholds[::-1]  # type: ignore[type-var,attr-defined]  # `Monotone`
         found = replace(self, score=score, thresholds=thresholds, upper=self.lower[:, ::-1], lower=self.upper[:, ::-1])
         vars(found)["mirrored"] = self
@@ -201,7 +215,7 @@ class CandidateScore:
 
     @functools.cached_property
     def _smoothed_tails(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """The smoothed log odds and standard errors of the upper and of the lower events."""
+        """The smoothed log odds of a correct guess and their standard errors, for upper and for lower events."""
         if "_smoothed_tails" in vars(vars(self).get("mirrored", self)):  # the mirrored candidate has the same counts
             upper, lower = ((-odds[::-1], error[::-1]) for odds, error in self.mirrored._smoothed_tails)
             return lower, upper
@@ -209,7 +223,10 @@ class CandidateScore:
         return (odds[::-1], error[::-1]), smooth_log_odds(self.lower[::-1])
 
     def witness(self, upper: int, lower: int) -> Witness:
-        """Return the witness whose events are cut at the thresholds with these indices; -1 stands for no event."""
+        """Return the witness that has the upper and the lower event with these threshold indices.
+
+        The index -1 stands for no event. At least one of the two events must be given.
+        """
         return Witness(
             None if upper < 0 else self.score.at_least(self.thresholds[upper].item()),
             None if lower < 0 else self.score.at_most(self.thresholds[lower].item()),
@@ -218,15 +235,19 @@ class CandidateScore:
 
 @functools.lru_cache(2 * MAX_THRESHOLDS)
 def _list_events(levels: int) -> tuple[tuple[Ints, Ints], ...]:
-    """Return threshold indices of all upper events, all lower events and all disjoint pairs; -1 is no event."""
+    """Return the threshold indices of all upper events, of all lower events, and of all disjoint pairs of both.
+
+    Each of the three parts has one array of upper and one of lower indices; -1 stands for no event.
+    """
     every, none = np.arange(levels), np.full(levels, -1)
     return (every, none), (none, every), np.tril_indices(levels, -1)
 
 
 def _add_tails(found: list[Floats], upper: Ints, lower: Ints) -> tuple[Floats, Floats]:
-    """Return the rates of correct and of wrong guesses of events that consist of an upper and a lower tail.
+    """Return the rates of correct and of wrong guesses for events that consist of an upper and a lower tail.
 
-    The two tails contain different outputs, so their errors are independent.
+    ``found`` is the result of `CandidateScore._compute_tail_rates`; ``upper`` and ``lower`` are threshold indices. The
+    two tails contain different outputs, so their errors are independent and are added as the root of a sum of squares.
     """
     right, wrong, _ = found[0][:, upper] + found[1][:, lower]
     falls = found[0][2, upper], found[1][2, lower]
@@ -235,7 +256,10 @@ def _add_tails(found: list[Floats], upper: Ints, lower: Ints) -> tuple[Floats, F
 
 
 def _sort_and_count(values: Floats, group: NDArray[np.int8], weight: Floats) -> tuple[Floats, Floats]:
-    """Return the sorted scores, and the counts of x and of x' below each position, shape (2, entries + 1)."""
+    """Return the sorted scores, and for each position the numbers of outputs of x and of x' that lie before it.
+
+    The counts have the shape (2, entries + 1). Scores that are NaN are left out.
+    """
     # An unstable sort is four times as fast as a stable one, and suffices because equal values are counted together.
     order = np.argsort(values)
     order = order[: len(order) - np.count_nonzero(np.isnan(values))]  # NaN is sorted last
@@ -247,6 +271,9 @@ def _sort_and_count(values: Floats, group: NDArray[np.int8], weight: Floats) -> 
 
 
 def _find_quantile_places(counts: Floats, ranks: Floats) -> NDArray[np.int64]:
-    """Return the positions of quantiles among sorted scores."""
+    """Return the positions of quantiles among sorted scores.
+
+    ``counts`` is the second result of `_sort_and_count`, and ``ranks`` are the shares of the quantiles.
+    """
     below = counts.sum(axis=0)
     return np.asarray(np.clip(np.searchsorted(below, ranks * below[-1], "left") - 1, 0, len(below) - 2))

@@ -17,12 +17,12 @@ from epsaudit.search.out_of_fold import evaluate_out_of_fold
 
 @dataclass(frozen=True)
 class Classifiers(TableFamily):
-    """Scores learnt from groups of features: all coordinates, increments, first and last numbers, and combinations.
+    """A family of additive scores: logistic regressions on piecewise linear functions of each feature of a group.
 
-    Additive scores are logistic regressions on piecewise linear functions of each feature. In a group of more than
-    ``curves`` features, every feature has a straight line, and the features that differ most have a curve. A sum of
-    functions of single numbers cannot express an interaction of two numbers, but a group may contain a combination of
-    both, such as their product.
+    Groups of features are all coordinates, increments, first and last numbers, and combinations of two numbers. In a
+    group of more than ``curves`` features, every feature has a straight line, and the features that differ most also
+    have a curve. A sum of functions of single numbers cannot express an interaction of two numbers, but a group may
+    contain a combination of both, such as their product.
     """
 
     curves: int = MAX_COORDINATES

@@ -42,14 +42,14 @@ MAX_UNTESTED_CROSS_TABLES = 3
 
 @dataclass(frozen=True)
 class BinnedField:
-    """A field whose numbers were divided into cells.
+    """A field (a feature of the outputs) whose numbers were divided into cells.
 
     Attributes
     ----------
     feature : Feature
-        The field itself.
+        The feature that gives the numbers.
     numbers : array of shape (outputs,)
-        Its numbers on both sides, x's outputs first.
+        The numbers for the outputs of x, followed by those for the outputs of x'.
     codes : array of shape (outputs,)
         The cell of every output, numbered from 0. The last cell is for missing numbers.
     edges : array
@@ -72,7 +72,11 @@ class BinnedField:
 
     @classmethod
     def bin_all(cls, features: Sequence[Feature], sides: Sequence[Outputs], max_cells: int) -> list[BinnedField]:
-        """Cut the features that vary, into a cell for each value, or quantile cells where these are too many."""
+        """Divide the numbers of each feature into cells, and leave out features that take only one value.
+
+        Every distinct value has a cell of its own if there are fewer than `MAX_LEVELS` values. Otherwise there are at
+        most ``max_cells`` cells with edges at quantiles.
+        """
         found = []
         for feature in features:
             numbers = read_both_sides(feature, sides)
@@ -89,7 +93,11 @@ class BinnedField:
 
     @functools.cached_property
     def exact(self) -> tuple[Feature, tuple[float, ...]]:
-        """The feature and the edges of its cells; for a few repeated values, a feature that numbers these values."""
+        """The feature and the edges of its cells, as they are used in a `CrossTable`.
+
+        If the field takes only a few values, and each of them repeatedly, the feature is a `CategoryCode`, which names
+        each of these values exactly.
+        """
         values, seen = np.unique(self.numbers[~np.isnan(self.numbers)], return_counts=True)
         if (
             len(values) <= MAX_LEVELS
@@ -102,9 +110,9 @@ class BinnedField:
 
 
 def list_cross_tables(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """Return the tables of two fields that differ significantly more than both fields separately.
+    """Return the tables of two fields that differ between x and x' significantly more than both fields separately.
 
-    If no table is significant and there are only a few possible ones, all tables are returned.
+    If no table is significant and only a few tables are possible, all of them are returned.
     """
     sides = take_screening_outputs(outputs, outputs_prime)
     size = len(sides[0])

@@ -34,12 +34,12 @@ N_COORDINATES_PER_BLOCK = 512
 
 
 def take_screening_outputs(outputs: Outputs, outputs_prime: Outputs) -> tuple[Outputs, Outputs]:
-    """Return the first outputs of each side, at most `MAX_SCREENING_OUTPUTS`."""
+    """Return the first outputs of x and of x', at most `MAX_SCREENING_OUTPUTS` of each."""
     return outputs[:MAX_SCREENING_OUTPUTS], outputs_prime[:MAX_SCREENING_OUTPUTS]
 
 
 def read_both_sides(feature: Feature, sides: Sequence[Outputs]) -> Floats:
-    """Return the numbers of a feature for the outputs of both sides in one array, x's outputs first."""
+    """Return the numbers of a feature for the outputs of x and of x' in one array, x's outputs first."""
     return np.concatenate([feature(sides[0]), feature(sides[1])]).astype(float, copy=False)
 
 
@@ -113,7 +113,7 @@ def log_p_value(statistic: Any, freedom: int) -> Any:
 def compute_statistic(feature: Feature, sides: Sequence[Outputs]) -> tuple[float, int]:
     """Return Pearson's statistic of a feature in `N_TEST_CELLS` cells, and its degrees of freedom.
 
-    Both sides must have equally many outputs.
+    ``sides`` are equally many outputs of x and of x'.
     """
     numbers = read_both_sides(feature, sides)
     ordered, first = np.sort(numbers), np.sort(numbers[: len(sides[0])])
@@ -131,11 +131,12 @@ def select_most_different(
     limit: int,
     tested: dict[Feature, float] | None = None,
 ) -> list[Feature]:
-    """Return the ``limit`` features that differ most between the sides, in their original order.
+    """Return the ``limit`` features that differ most between x and x', in their original order.
 
-    Features are ranked by how many standard deviations their statistic lies above its mean. Among features that clearly
-    differ, this ranking prefers one with few cells to a finer one with the same information; a ranking by `log_p_value`
-    would not. Features that were ``tested`` on these outputs before are not tested again, and new ones are added there.
+    Features are ranked by how many standard deviations their chi-square statistic lies above its mean. If several
+    features clearly differ, this ranking prefers a feature with few cells to a finer one with the same information; a
+    ranking by p-value would not. ``tested`` is a cache of the results of tests on these outputs, to which new results
+    are added.
     """
     if len(features) <= limit:
         return list(features)
@@ -154,10 +155,10 @@ def find_smallest(values: Floats, limit: int) -> list[int]:
 
 
 def keep_significant(found: Sequence[tuple[float, Feature]], limit: int) -> list[Feature]:
-    """Return at most ``limit`` features whose differences are significant, the most significant first.
+    """Return at most ``limit`` features that differ significantly between x and x', the most significant first.
 
-    ``found`` contains pairs of log p-value and feature. The threshold is chosen such that at most
-    `EXPECTED_FALSE_FEATURES` of these features are expected to pass it if none of them differs.
+    ``found`` contains pairs of log p-value and feature. The threshold is chosen such that, if no feature differs, the
+    expected number of features that pass it is at most `EXPECTED_FALSE_FEATURES`.
     """
     threshold = math.log(EXPECTED_FALSE_FEATURES / max(len(found), 1))
     best = sorted(found, key=itemgetter(0))[:limit]
@@ -165,19 +166,20 @@ def keep_significant(found: Sequence[tuple[float, Feature]], limit: int) -> list
 
 
 def shrink_log_ratios(seen: NDArray[Any]) -> Floats:
-    """Return log ratios of counts of shape (cells, 2), each moved towards 0 by one standard error of its own.
+    """Return the log ratio of the two counts of each cell, moved towards 0 by its own standard error.
 
-    A common standard error for all cells would hide the cells with few outputs.
+    ``seen`` has the shape (cells, 2). With a common standard error for all cells, cells with few outputs would be
+    hidden.
     """
     raw, noise = np.log((seen[:, 0] + 0.5) / (seen[:, 1] + 0.5)), np.sum(1.0 / (seen + 0.5), axis=1)
     return np.asarray(np.sign(raw) * np.maximum(np.abs(raw) - np.sqrt(noise), 0.0))
 
 
 def compute_coordinate_log_p_values(outputs: Outputs, outputs_prime: Outputs) -> Floats:
-    """Return the log p-value of the difference of each coordinate of long arrays.
+    """Return for each coordinate of long arrays the log p-value of its difference between x and x'.
 
     Each coordinate is tested by the means of five functions of it (being finite, value, absolute value, sign, and
-    remainder modulo 2) and by how many of its numbers occur again. The strongest of these tests counts.
+    remainder modulo 2) and by the number of its values that repeat. The test with the smallest p-value counts.
     """
     sides, found = [side.reshape(len(side), -1)[:MAX_SCREENING_OUTPUTS] for side in (outputs, outputs_prime)], []
     for start in range(0, sides[0].shape[1], N_COORDINATES_PER_BLOCK):
@@ -204,16 +206,16 @@ def compute_coordinate_log_p_values(outputs: Outputs, outputs_prime: Outputs) ->
 
 
 def compute_remainders(numbers: Floats, modulus: int) -> Floats:
-    """Return the remainders modulo ``modulus`` of the numbers, rounded down to whole numbers."""
+    """Round the numbers down to whole numbers, and return their remainders modulo ``modulus``."""
     with np.errstate(invalid="ignore"):
         floors = np.floor(numbers)
         return np.asarray(floors - modulus * np.floor(floors / modulus))  # np.mod takes three times as long
 
 
 def compute_remainder_statistic(numbers: Floats, modulus: int, size: int) -> tuple[float, int]:
-    """Return Pearson's statistic of the remainders of numbers, and its degrees of freedom; NaN is a cell of its own.
+    """Return Pearson's statistic for the remainders of numbers modulo ``modulus``, and its degrees of freedom.
 
-    The first ``size`` numbers belong to x.
+    The first ``size`` numbers belong to x, the others to x'. NaN is counted in a cell of its own.
     """
     remainders = compute_remainders(numbers, modulus)
     return compute_pearson(np.where(np.isnan(remainders), -1.0, remainders).astype(np.int64), size)

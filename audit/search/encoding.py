@@ -24,27 +24,28 @@ MIN_NUMBER_COUNT = 4
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """Training outputs of both sides as a table of distinct outputs, with the features that are read off them.
+    """A table of the training outputs of x and x', together with their features.
 
-    Equal outputs share a row if many outputs repeat; otherwise every output has a row. An entry of the table says how
-    often one side showed one row in one fold.
+    If many outputs repeat, equal outputs share a row; otherwise every output has a row of its own. The outputs are
+    divided into folds for cross-validation. An entry of the table says how often the output of a row occurred on one
+    dataset in one fold.
 
     Attributes
     ----------
     sides : tuple of Outputs
         The outputs of x and of x'.
     size : int
-        Number of outputs of each side.
+        Number of outputs on each dataset.
     outputs : Outputs
         The output of each row.
     row : array of shape (entries,)
         Row of each entry.
     group : array of shape (entries,)
-        Twice the fold of each entry, plus 1 if the entry belongs to x'.
+        Twice the number of the entry's fold, plus 1 if the entry belongs to x'.
     weight : array of shape (entries,)
-        How often the output of the entry occurred.
+        Number of times that the output of the entry occurred.
     atoms : array of shape (rows,)
-        Number of the atom of each row, the most common atom first; -1 for outputs that are no atoms.
+        Number of the atom (a single output that repeats) of each row, from the most common atom on; -1 for other rows.
     features : Features
         The features of the outputs.
     """
@@ -60,7 +61,7 @@ class Encoding:
     _known: dict[Feature, Floats] = field(default_factory=dict)
 
     def numbers(self, feature: Feature) -> Floats:
-        """Return the number that a feature reads off every row. The numbers are cached."""
+        """Return the number of a feature for the output of every row. The numbers are cached."""
         if feature not in self._known:
             self._known[feature] = np.asarray(feature(self.outputs), float)
         return self._known[feature]
@@ -74,7 +75,7 @@ def encode(
     merge_repeats: bool = True,
     only_groups: bool = False,
 ) -> Encoding:
-    """Put outputs of x and x' in normal form into a table.
+    """Build the table of training outputs of x and x'. The outputs must be in normal form.
 
     Parameters
     ----------
@@ -83,9 +84,10 @@ def encode(
     features : Features, optional
         Features to use. By default they are found by `epsaudit.search.readers.find_features`.
     merge_repeats : bool
-        Whether equal outputs share a row. It must be false if a feature distinguishes equal outputs, as 0.0 and -0.0.
+        Whether equal outputs share a row. It must be false if a feature distinguishes equal outputs such as 0.0 and
+        -0.0.
     only_groups : bool
-        Whether only the features are found from which scores of several features are learnt.
+        Whether only those features are found from which scores of several features are learnt.
     """
     both, size = np.concatenate([outputs, outputs_prime]), len(outputs)
     # Both sides are views of one array, so that their columns are parsed together.

@@ -18,9 +18,10 @@ become features."""
 
 
 def list_end_numbers(outputs: Outputs, outputs_prime: Outputs, size: int) -> list[Feature]:
-    """Return the features of first and last numbers, or an empty list if nearly all vectors are complete.
+    """Return the features for the first and last numbers of vectors with missing numbers, and for their positions.
 
-    ``size`` is the number of coordinates. The last number is a feature only if some vector holds more than one number.
+    ``size`` is the number of coordinates. The list is empty if nearly all vectors are complete. The last number is a
+    feature only if some vector holds more than one number.
     """
     sample = np.concatenate([read_coordinates(side[:2000], size) for side in (outputs, outputs_prime)])
     numbers = np.isfinite(sample).sum(axis=1)

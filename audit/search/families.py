@@ -26,9 +26,10 @@ messages."""
 def candidate_scores(
     families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, data: Encoding | None = None
 ) -> Iterator[CandidateScore]:
-    """Yield the candidates of all families, simpler ones first.
+    """Yield the candidate scores of all families (methods that find scores), simpler candidates first.
 
-    ``data`` is the table of the outputs, if it exists already.
+    ``data`` is the table of the training outputs; it is built if it is not given. A family that does not use the table
+    is fitted on the first half of the outputs, and its scores are evaluated on the second half.
     """
     data = data or encode(outputs, outputs_prime)
     for family in families:

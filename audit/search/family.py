@@ -16,18 +16,19 @@ from epsaudit.search.encoding import Encoding, encode
 from epsaudit.search.scores import Score
 
 SIMPLE_EVENT_MARGIN = 0.02
-"""[measured] Share by which the predicted bound of a set of single outputs must exceed the bound of simpler candidates.
-See `COMPLEX_EVENT_MARGIN` for the measurement."""
+"""[measured] The fraction by which the predicted bound of a set of single outputs must exceed the bound of simpler
+candidates. See `COMPLEX_EVENT_MARGIN` for the measurement."""
 COMPLEX_EVENT_MARGIN = 0.04
-"""[measured] Share by which the predicted bound of a union of intervals or a sum must exceed the bound of simpler
-candidates. With Laplace noise and 100,000 runs, 1 of 30 seeds chooses a lucky interval if this is 0.02, and none if it
-is 0.04. The bound for the smooth median, for which intervals reveal most, is the same with both."""
+"""[measured] The fraction by which the predicted bound of a union of intervals or of a learnt score must exceed the
+bound of simpler candidates. With Laplace noise and 100,000 runs, 1 of 30 seeds chooses an interval by chance if this is
+0.02, and none if it is 0.04. The bound for the smooth median, for which intervals reveal most, is the same with
+both."""
 
 
 class Family(Protocol):
-    """A method that finds scores.
+    """A method that finds scores: functions that give each output a number, larger where x is more likely.
 
-    A family of your own is fitted on one half of the training outputs, and its scores are evaluated on the other half.
+    A user's own family is fitted on one half of the training outputs, and its scores are evaluated on the other half.
     """
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
@@ -35,19 +36,23 @@ class Family(Protocol):
 
 
 class TableFamily(ABC):
-    """A family that evaluates its scores itself, from the table of all training outputs."""
+    """A family that builds candidates from the table of all training outputs.
+
+    It must itself evaluate each score on outputs that the score was not learnt from.
+    """
 
     @abstractmethod
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        """Yield candidate scores. Each is evaluated on outputs that it was not learnt from."""
+        """Yield candidate scores. Each score is evaluated on outputs that it was not learnt from."""
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
         return [candidate.score for candidate in self.candidates(encode(outputs, outputs_prime))]
 
 
 def compute_selection_sd(n_tried: int) -> float:
-    """Return the number of standard errors by which the log odds of the best of ``n_tried`` scores are lowered.
+    """Return the number of standard errors to subtract from the log odds of the best of ``n_tried`` scores.
 
-    Many of the scores are similar, so the number grows more slowly than for independent scores.
+    The best of many scores looks better than it is. The number grows with ``n_tried``, but more slowly than for
+    independent scores, because many of the scores are similar.
     """
     return math.sqrt(DEFAULT_SD**2 + math.log(max(n_tried, 1)))

@@ -35,19 +35,19 @@ MIN_NEAR_COPY_CORRELATION = 0.9
 same noise have a correlation of about 0.9 if their difference varies by a tenth of the noise. If their difference
 varies by more, a leak shows in each sum alone."""
 MAX_CORRELATION_PRODUCTS = 15_000_000_000
-"""[time] Maximum number of products of two numbers of one side from which correlations are computed; it takes two
-seconds. For 1,000 coordinates this allows 15,000 outputs, for 4,096 coordinates 894. With 894 outputs, two signs that
-are always equal are 21 standard errors apart from two independent ones."""
+"""[time] Maximum number of products of two numbers, on each dataset, from which correlations are computed. They take
+two seconds. This allows 15,000 outputs for 1,000 coordinates, and 894 outputs for 4,096 coordinates. With 894 outputs,
+the correlation of two signs that are always equal is 21 standard errors above that of two independent signs."""
 FeaturePairs = list[tuple[Feature, Feature]]
 
 
 def find_correlated_pairs(
     features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
 ) -> tuple[FeaturePairs, FeaturePairs]:
-    """Return the pairs of features whose correlation differs between the sides, and the pairs that are near copies.
+    """Return the pairs of features whose correlation differs between x and x', and the pairs that are near copies.
 
     Each feature is reduced to a sign: above or below its median. Two features are near copies if their signs agree, or
-    are opposite, in almost all outputs of both sides. The difference of two sums with the same wide noise, for example,
+    are opposite, in almost all outputs of x and x'. Two sums with the same wide noise are an example. Their difference
     varies much less than each sum, so that it may reveal a leak that neither sum shows.
     """
     chosen = features[:MAX_CORRELATED_COORDINATES]
@@ -85,7 +85,7 @@ def _find_largest(numbers: Floats, limit: int) -> NDArray[np.int64]:
 
 
 def list_combinations(size: int) -> list[Feature]:
-    """Return the statistics of ``size`` coordinates, and the differences, sums and equalities of two of them."""
+    """Return the statistics of ``size`` coordinates, and the difference, sum and equality of pairs of coordinates."""
     features: list[Feature] = [
         CoordinateStatistic(name, size) for name in STATISTICS if size > 2 or name not in ("lead", "argmin")
     ]
@@ -95,9 +95,9 @@ def list_combinations(size: int) -> list[Feature]:
 def combine_pairs(numbers: Sequence[Coordinate | NumberAt]) -> list[Feature]:
     """Return the difference, the sum and the equality of pairs of numbers.
 
-    All pairs of at most `MAX_COORDINATES_ALL_PAIRS` numbers are combined. Of more numbers, only neighbours are: numbers
-    that follow one another in the output, and numbers at the same position of two parts that follow one another, such
-    as one row of two columns.
+    All pairs are combined if there are at most `MAX_COORDINATES_ALL_PAIRS` numbers. Otherwise only neighbours are
+    combined: numbers that follow one another in the output, and numbers at the same position of two consecutive parts.
+    For example, if an output consists of two columns, the two numbers of each row are combined.
     """
     pairs: list[tuple[Feature, Feature]]
     if len(numbers) <= MAX_COORDINATES_ALL_PAIRS:

@@ -38,16 +38,19 @@ from epsaudit.witnesses.parts import Coordinate, Value
 
 @dataclass(frozen=True)
 class FloatBits(TableFamily):
-    """Low bits of floating-point numbers, and the sign of zero.
+    """A family that reads the low bits of floating-point numbers, and the sign of zero.
 
-    They may reveal differences that real numbers cannot have (Mironov 2012).
+    These bits may reveal differences that real numbers cannot have (Mironov 2012).
 
     This family is not used by default: almost every sampler in double precision, including numpy's, fails this test,
     while privacy proofs speak of real numbers. Use it to audit an implementation to the last bit.
     """
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        """Yield candidates of low bits, for each feature whose low bits reveal more than its exponent does."""
+        """Yield candidates for the low bits of numbers.
+
+        Only features are used whose lowest bit differs between x and x' by more than their exponent explains.
+        """
         data = encode(*data.sides, data.features, merge_repeats=False)
         rows = data.sides[0].dtype == np.float64 and data.sides[0].ndim > 1
         chosen = find_smallest(compute_coordinate_log_p_values(*data.sides), MAX_COORDINATES) if rows else []
@@ -78,11 +81,11 @@ class FloatBits(TableFamily):
 
 
 def tabulate_bits_by_value(feature: Feature, sides: Sequence[Outputs]) -> CrossTable:
-    """Return the table of the lowest bit of a feature and the feature itself, both divided at quantiles.
+    """Return the table of the lowest bit of a feature and of the feature itself, both divided at quantiles.
 
-    Which bits a sum of an answer and noise can have depends on the sum. For example, if noise is added to 1 and the
-    sum is between -1 and 0, then the noise is below -1, and the sum is a multiple of 2^-52. If the noise is added to 0,
-    an output between -1 and 0 may have finer bits.
+    Which bits a sum of an answer and noise can have depends on the sum, so both are needed. For example, if noise is
+    added to 1 and the sum is between -1 and 0, then the noise is below -1, and the sum is a multiple of 2^-52. If the
+    noise is added to 0, an output between -1 and 0 may have finer bits.
     """
     edges = [
         tuple(find_cell_edges(np.sort(read_both_sides(one, sides)), N_CROSS_TABLE_LEVELS).tolist())

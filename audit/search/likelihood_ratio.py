@@ -38,13 +38,14 @@ runs, 40 seeds, the lowest decile is 0.844, and 0.823 if the penalty is 3."""
 
 @dataclass(frozen=True)
 class LikelihoodRatio(TableFamily):
-    """The likelihood ratio in a table of counts, for single outputs that repeat and for the cells of every feature.
+    """A family that estimates the likelihood ratio of x to x' from tables of counts.
 
-    The events of this family are sets of atoms and unions of intervals.
+    The cells of a table are single outputs that repeat (atoms) and intervals of a feature. The events of this family
+    are sets of atoms and unions of intervals.
     """
 
     def candidates(self, data: Encoding, features: Sequence[Feature] | None = None) -> Iterator[CandidateScore]:
-        """Yield a candidate for the atoms and all other numbers, and one for the cells of every feature."""
+        """Yield one candidate for each table: that of the output itself with its atoms, and one for each feature."""
         for feature, n_errors in _list_tables(data, features):
             table = RatioTable.divide(feature, data)
             if table.n_cells:
@@ -54,9 +55,11 @@ class LikelihoodRatio(TableFamily):
 
 
 def _list_tables(data: Encoding, features: Sequence[Feature] | None) -> list[tuple[Feature, float]]:
-    """Return the features to make tables of, each with the number of standard errors for its candidate.
+    """Return the features for which tables of counts are made.
 
-    By default, these are the univariate features. If outputs repeat, the first table is that of the output itself.
+    Each feature comes with the number of standard errors by which the log odds of its candidate are cautiously lowered.
+    By default the features are the univariate features of the table of outputs. If outputs repeat, the output itself
+    comes first.
     """
     known, repeats = data.features, bool(np.any(data.atoms >= 0))
     tables: list[tuple[Feature, float]] = [(Value(), DEFAULT_SD)] if repeats else []
@@ -71,7 +74,10 @@ def _list_tables(data: Encoding, features: Sequence[Feature] | None) -> list[tup
 
 @dataclass(frozen=True)
 class RatioTable:
-    """The outputs divided into cells: first the atoms, then infinite numbers, then intervals of finite numbers.
+    """A division of the outputs into cells according to a feature.
+
+    Atoms come first, which are single outputs that repeat. They are followed by infinite numbers and by intervals of
+    finite numbers.
 
     Attributes
     ----------
@@ -98,7 +104,7 @@ class RatioTable:
 
     @classmethod
     def divide(cls, feature: Feature, data: Encoding) -> RatioTable:
-        """Divide the outputs of a table into cells. Only the output itself has atoms."""
+        """Divide the outputs into cells according to a feature. Only the output itself (`Value`) has atoms."""
         cell = data.atoms.copy() if isinstance(feature, Value) else np.full(len(data.outputs), -1)
         n_atoms = n_cells = int(cell.max()) + 1
         numbers = data.numbers(feature)
@@ -118,7 +124,11 @@ class RatioTable:
         return cls(feature, cell, n_cells, n_atoms, tuple(infinite), edges)
 
     def evaluate(self, data: Encoding, n_errors: float) -> CandidateScore | None:
-        """Return the candidate of the log ratios, in which every fold is evaluated by the ratios of the other folds."""
+        """Return the candidate whose score is the estimated log likelihood ratio of an output's cell.
+
+        The outputs of each fold are evaluated by estimates from the other folds. Log odds of the candidate are lowered
+        by ``n_errors`` standard errors. Returns None if the score applies to no output.
+        """
         coded = isinstance(self.feature, CategoryCode | CrossTable)
         counts = self._count(data)
         total = counts.sum(axis=1)
@@ -139,7 +149,7 @@ class RatioTable:
         )
 
     def _count(self, data: Encoding) -> Floats:
-        """Return the number of outputs in each cell by fold and side, shape (cells, folds, 2)."""
+        """Return the number of outputs in each cell, for each fold and each dataset, shape (cells, folds, 2)."""
         cell = self.cell[data.row]
         within = cell >= 0
         codes = cell[within] * 2 * N_FOLDS + data.group[within]
@@ -147,7 +157,7 @@ class RatioTable:
         return np.asarray(counts.reshape(self.n_cells, N_FOLDS, 2), float)
 
     def _make_score(self, ratios: Floats, data: Encoding) -> PiecewiseRatio:
-        """Return the score with these log ratios of the cells."""
+        """Return the score that has the given log likelihood ratios in the cells."""
         first = np.zeros(self.n_atoms, np.int64)
         rows = np.flatnonzero((self.cell >= 0) & (self.cell < self.n_atoms))
         first[self.cell[rows]] = rows
@@ -162,7 +172,7 @@ class RatioTable:
 
 
 def _find_edges(feature: Feature, ordered: Floats) -> Floats:
-    """Return the edges between the cells of sorted finite numbers; none if there are too few numbers."""
+    """Return the edges between the cells of sorted finite numbers. There are none if there are too few numbers."""
     if isinstance(feature, CategoryCode | CrossTable):
         return np.arange(0.5, feature.number - 1)
     if len(ordered) < MAX_DISTINCT_KNOTS:
@@ -176,11 +186,11 @@ def _find_edges(feature: Feature, ordered: Floats) -> Floats:
 
 
 def _estimate_log_ratios(seen: Floats, single: int) -> Floats:
-    """Return estimated log likelihood ratios for counts of shape (cells, 2).
+    """Return estimates of the log likelihood ratio of x to x' in each cell, for counts of shape (cells, 2).
 
-    The first ``single`` cells are atoms, whose ratios are shrunk one by one. The other cells have an order. If there
-    are many of them, their ratios follow a piecewise linear curve, some of whose knots crowd towards the ends while
-    others have equal distances.
+    Each of the first ``single`` cells (atoms) is estimated by itself and moved towards 0. The other cells have an
+    order, that of the numbers in them. If there are many of these cells, a penalised piecewise linear curve is fitted
+    to them. Some of its knots crowd towards both ends, and others have equal distances.
     """
     atoms, cells = seen[:single], seen[single:]
     number = len(cells)

@@ -19,7 +19,7 @@ from epsaudit.search.tails import Tails
 
 @dataclass(frozen=True)
 class Messages(TableFamily):
-    """The messages of exceptions, parsed as text.
+    """A family that parses the messages of exceptions as text.
 
     By default, exceptions are distinguished by their type only, because most callers see only that an exception was
     raised. Use this family if messages are passed on, for example to logs or error pages.

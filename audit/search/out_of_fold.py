@@ -20,7 +20,11 @@ from epsaudit.witnesses.learnt import AdditiveModel
 
 
 def select_learning_entries(data: Encoding, limit: int) -> NDArray[np.int64]:
-    """Return the indices of the entries to learn from: all entries, or the first ``limit`` entries of each side."""
+    """Return the indices of the table entries from which a score is learnt.
+
+    These are all entries if outputs repeat or if there are few entries, and otherwise the first ``limit`` entries of x
+    and of x'.
+    """
     if len(data.row) <= 2 * limit or len(data.outputs) < len(data.row):
         return np.arange(len(data.row))
     return np.concatenate([np.flatnonzero(data.group % 2 == side)[:limit] for side in (0, 1)])
@@ -29,10 +33,11 @@ def select_learning_entries(data: Encoding, limit: int) -> NDArray[np.int64]:
 def evaluate_out_of_fold(
     data: Encoding, entries: NDArray[np.int64], score: AdditiveModel, out_of_fold: NDArray[np.floating]
 ) -> Iterator[CandidateScore]:
-    """Yield the candidate of a learnt score.
+    """Yield the candidate of a learnt score, evaluated on outputs that it was not learnt from.
 
-    ``entries`` are the entries from which the score was learnt, and ``out_of_fold`` are their values, each learnt
-    without the fold of its entry. The score itself evaluates the other entries, which it was not learnt from.
+    ``entries`` are the table entries from which the score was learnt. ``out_of_fold`` are their scores by models that
+    were learnt without the fold of the entry. All other entries are evaluated by the score itself. Nothing is yielded
+    if the score applies to no output.
     """
     final = data.numbers(score)[data.row]
     values, group = final.copy(), (2 * N_FOLDS + data.group % 2).astype(np.int8)

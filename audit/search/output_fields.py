@@ -56,9 +56,10 @@ nothing."""
 
 
 def _screen(field: Feature, sides: tuple[Outputs, Outputs]) -> float:
-    """Return the log p-value of the difference of a field: of its values or, for numbers, of their parity.
+    """Return the log p-value of a quick test for a difference of a field between x and x'.
 
-    Numbers of a wide range may differ in their parity only, which no test of their size shows.
+    The values of the field are tested and, for numbers, also their parity; the smaller p-value counts. Numbers of a
+    wide range may differ in their parity only, which a test of their size does not show.
     """
     log_p = float(log_p_value(*compute_statistic(field, sides)))
     if isinstance(field, CategoryCode):
@@ -69,7 +70,7 @@ def _screen(field: Feature, sides: tuple[Outputs, Outputs]) -> float:
 
 @dataclass
 class OutputFields:
-    """The places inside outputs that hold numbers or symbols, have a length, or hold rankings.
+    """The fields of structured outputs: places inside them that hold numbers, symbols, lengths or rankings.
 
     A place may be at any depth, also inside text that can be parsed as a record (`epsaudit.outputs.readings`).
 
@@ -88,13 +89,14 @@ class OutputFields:
     collections : list of path
         Places that hold sets and sequences whose elements occur again in other outputs.
     significant : set of Feature
-        The fields that differ significantly. It is filled only if there are more than `MAX_FIELDS` fields.
+        The fields that differ significantly between x and x'. It is filled only if there are more than `MAX_FIELDS`
+        fields.
     places : int
-        Number of places of numbers and symbols that were screened.
+        Number of places of numbers and symbols that were tested for a difference by a quick screening test.
     left_out : int
-        Number of these places that are not listed above, because others differ more.
+        Number of these places that are not listed above, because the listed places differ more.
     n_unscreened : int
-        Number of places that were not screened at all. There may be more places inside of them.
+        Number of places that were not examined at all. There may be more places inside of them.
     """
 
     numbers: list[Coordinate | NumberAt] = field(default_factory=list)
@@ -110,9 +112,9 @@ class OutputFields:
 
     @classmethod
     def find(cls, outputs: Outputs, outputs_prime: Outputs, start: OutputPath = ()) -> OutputFields:
-        """Find the fields of the outputs of x and x', at most `MAX_FIELDS` of them.
+        """Find the fields of the outputs of x and x', and keep at most `MAX_FIELDS` of them.
 
-        With ``start``, only places below this path are searched.
+        If ``start`` is given, only places below this path are searched.
         """
         # large documents need much memory
         limit = max(estimate_outputs_holding(outputs, MAX_STORED_NUMBERS), MIN_OUTPUTS_TO_LEARN)
@@ -146,9 +148,10 @@ class OutputFields:
     def _inspect(
         self, parts: list[Outputs], path: OutputPath, fields: list[Feature], sized: list[Feature]
     ) -> list[Hashable]:
-        """Add the fields at ``path`` to ``fields`` and ``sized``, and return the steps to places further inside.
+        """Find the fields at ``path``, and return the steps that lead to places further inside.
 
-        ``parts`` are the parts of both sides' outputs at this path.
+        ``parts`` are the parts of the outputs of x and x' at this path. Numbers and symbols are added to ``fields``,
+        and lengths to ``sized``; other fields are stored in this object.
         """
         numeric = all(one.dtype == np.float64 for one in parts)
         if numeric and parts[0].ndim == parts[1].ndim == 1:
@@ -181,7 +184,11 @@ class OutputFields:
 
 
 def _list_steps(path: OutputPath, values: Sequence[Any], readings: Sequence[str]) -> list[Hashable]:
-    """Return the keys, positions and readings that lead from these values at ``path`` to places further inside."""
+    """Return the steps that lead from the values at ``path`` to places further inside.
+
+    A step is a key, a position, or a reading (a way to parse a value, such as the words of a text). ``readings`` are
+    the names of the readings to include.
+    """
     records = [value for value in values if isinstance(value, Items)]
     tuples = [value for value in values if isinstance(value, tuple)]
     keys = Counter(itertools.chain.from_iterable(value.keys for value in records))
@@ -205,9 +212,10 @@ def _list_steps(path: OutputPath, values: Sequence[Any], readings: Sequence[str]
 
 
 def _list_readings(path: OutputPath, symbols: Counter[Any]) -> list[str]:
-    """Return the names of the readings by which symbols with many values at ``path`` are parsed.
+    """Return the names of the readings with which the symbols at ``path`` are to be parsed further.
 
-    No reading is applied twice, and single characters are read only from the first few words.
+    A reading is a way to parse a value, for example a text as words. No reading is applied twice along a path, and
+    single characters are read only from the first few words.
     """
     before, readings = [step.name for step in path if isinstance(step, Reading)], []
     if before in ([], ["json"], ["xml"]) and any(value is not None for value in symbols):
@@ -224,7 +232,7 @@ def _list_readings(path: OutputPath, symbols: Counter[Any]) -> list[str]:
 
 
 def _number_feature(path: OutputPath) -> Coordinate | NumberAt:
-    """Return the feature of the number at a path: a coordinate if the path is one position, else a general place."""
+    """Return the feature for the number at a path: `Coordinate` if the path is one position, else `NumberAt`."""
     first = path[0] if len(path) == 1 else None
     return (
         Coordinate(first) if isinstance(first, int) and abs(first) < MAX_FIELDS else NumberAt(path)
@@ -232,12 +240,12 @@ def _number_feature(path: OutputPath) -> Coordinate | NumberAt:
 
 
 def path_of(field: Coordinate | NumberAt) -> OutputPath:
-    """Return the path of a field of numbers."""
+    """Return the path at which a field of numbers is found inside an output."""
     return (field.index,) if isinstance(field, Coordinate) else field.path
 
 
 def _repeats_elements(collections: Sequence[tuple[Any, ...] | frozenset[Any]]) -> bool:
-    """Say whether the first collections have elements in common.
+    """Return whether any element occurs more than once in the first collections.
 
     Only then can the presence of an element distinguish the datasets.
     """
@@ -246,7 +254,7 @@ def _repeats_elements(collections: Sequence[tuple[Any, ...] | frozenset[Any]]) -
 
 
 def is_quantity(field: Feature) -> bool:
-    """Say whether a field is a number that the output itself holds, at a position counted from the start.
+    """Return whether a field is a number that the output itself holds, at a position that is counted from the start.
 
     Numbers that describe an output, such as a number of characters, are not quantities. In normal form, numeric keys of
     mappings are floats, so a negative int in a path is always a position counted from the end.
@@ -259,6 +267,9 @@ def is_quantity(field: Feature) -> bool:
 
 
 def estimate_outputs_holding(outputs: Outputs, n_values: int) -> int:
-    """Return how many outputs like the first ones hold ``n_values`` numbers, symbols and characters in total."""
+    """Return how many outputs together hold about ``n_values`` numbers, symbols and characters.
+
+    The size of an output is estimated from the first outputs.
+    """
     sample = outputs[:MAX_PARTS].tolist()
     return n_values * len(sample) // max(sum(map(count_parts, sample)), 1)

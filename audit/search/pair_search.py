@@ -20,16 +20,17 @@ from epsaudit.search.selection import OPTIMISTIC_SD, choice_rank
 from epsaudit.witnesses.learnt import AdditiveModel
 
 SHORTLISTED = 12
-"""[time] Number of candidate scores that are counted on outputs which are not kept in memory."""
+"""[time] Number of the most promising candidates, whose events are counted also on outputs that are not kept in
+memory."""
 
 
 class PairSearch:
-    """The search on one pair of datasets.
+    """The search for an event that distinguishes the outputs on one pair of datasets.
 
     Parameters
     ----------
     pair : int
-        Place of the pair among the pairs of the audit.
+        Index of the pair among the pairs of the audit.
     families : sequence of Family
         The families of witnesses that propose scores.
     outputs : (Outputs, Outputs)
@@ -43,9 +44,10 @@ class PairSearch:
         self._learn()
 
     def _learn(self, features: Features | None = None) -> None:
-        """Learn scores from the outputs, of these features or else of all that the outputs suggest.
+        """Learn scores from the stored outputs, and store the candidates.
 
-        Only the first outputs are parsed if they are objects, because reading objects is slow.
+        If ``features`` is None, the features are found by reading the outputs. If outputs are objects, only the first
+        outputs are used, because parsing objects is slow.
         """
         x, x_prime = self.outputs
         if x.dtype == object or x_prime.dtype == object:
@@ -55,14 +57,17 @@ class PairSearch:
         self.candidates: tuple[CandidateScore, ...] = tuple(candidate_scores(self._families, x, x_prime, table))
 
     def best(self, objective: Objective, errors: float | None = None, **how: float) -> Choice:
-        """Return the best choice among the candidates; see `epsaudit.search.selection.best_of`."""
+        """Return the best event of all candidates according to the objective.
+
+        See `epsaudit.search.selection.best_of` for the rule and for the other arguments.
+        """
         return best_of(self.candidates, objective, errors, **how)
 
     def add(self, blocks: Iterable[tuple[Outputs, Outputs]], objective: Objective) -> None:
-        """Learn again from the outputs so far and from these blocks of further outputs.
+        """Add blocks of further training outputs, and learn again from all outputs.
 
-        Outputs that fit into memory, and that can be parsed in time, are kept and learnt from. The others are only
-        counted, for the candidates of the shortlist.
+        Only outputs that fit into memory and can be parsed in time are kept and learnt from. In the other outputs, only
+        the events of the most promising candidates are counted.
         """
         first, kept = self.outputs[0], [self.outputs]
         limit = MAX_STORED_NUMBERS // max(first[0].size, 1) if first.dtype == np.float64 else number_parsed(first)
@@ -80,9 +85,10 @@ class PairSearch:
             self._learn_from(kept, objective)
 
     def _learn_from(self, kept: Sequence[tuple[Outputs, Outputs]], objective: Objective) -> None:
-        """Learn from all blocks that were kept, at first with the features that are still promising.
+        """Join blocks of outputs that were kept, and learn scores from them.
 
-        All features are read if no event was promising before, or if none is promising with the narrowed features.
+        If an event with a bound above 0 is known, scores are first learnt from the promising features only (see
+        `_narrowed`). If there is no such event, before or after this step, scores are learnt from all features.
         """
         blocks = zip(*kept, strict=True)
         if self.outputs[0].dtype == np.float64:  # blocks of numbers get the shape of the first ones
@@ -101,10 +107,11 @@ class PairSearch:
         self._learn()
 
     def _narrowed(self, objective: Objective) -> Features:
-        """Return the features to refit: single ones on the shortlist, and groups that may beat the current choice.
+        """Return the promising features, from which scores are learnt again.
 
-        The first group is always refitted. All groups are refitted if no sum was chosen, because a group may need more
-        outputs before it shows anything.
+        They are the features of the shortlist (the most promising candidates), and groups of features whose learnt
+        score may beat the currently best event. The first group is always included. All groups are included if the best
+        event is not that of a learnt score, because a group may need more outputs before it shows anything.
         """
         shortlist, chosen = self._shortlist(objective), self.best(objective)
         read = {getattr(one.score, "feature", None) for one in shortlist}
@@ -126,15 +133,19 @@ class PairSearch:
         return replace(self.features, univariate=single, groups=groups)
 
     def _shortlist(self, objective: Objective) -> list[CandidateScore]:
-        """Return the candidates with the largest optimistic bounds, in their own order."""
+        """Return the most promising candidates in their original order, at most `SHORTLISTED` of them.
+
+        They have the largest optimistic bounds, that is, predicted bounds with log odds lowered by `OPTIMISTIC_SD`
+        standard errors only.
+        """
         ranks = [choice_rank(best_of([one], objective, OPTIMISTIC_SD)) for one in self.candidates]
         order = sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True)[:SHORTLISTED]
         return [self.candidates[at] for at in sorted(order)]
 
 
 def number_parsed(outputs: Outputs) -> int:
-    """Return the number of outputs to parse when they are objects.
+    """Return the number of training outputs to parse if outputs are Python objects, which are slow to parse.
 
-    It is `MAX_SCREENING_OUTPUTS` for long objects, or as many short ones as take the same time.
+    It is `MAX_SCREENING_OUTPUTS` for long objects, and a larger number of short objects that takes the same time.
     """
     return max(MAX_SCREENING_OUTPUTS, estimate_outputs_holding(outputs, MAX_SCREENING_OUTPUTS * MAX_PARTS))

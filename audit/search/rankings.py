@@ -19,11 +19,11 @@ from epsaudit.witnesses.parts import PositionOf
 
 
 def list_ranking_features(outputs: Outputs, outputs_prime: Outputs, path: OutputPath = ()) -> list[Feature]:
-    """Return features of the rankings at ``path`` that differ between the sides.
+    """Return the features of rankings at ``path`` that differ between x and x'.
 
-    The features are positions of single items, and differences of the positions of two items. A pair of items is tested
-    by how often the first one stands before the second one, and how often directly before it. The list is empty if the
-    outputs hold no rankings at this path.
+    The features are positions of single items, and differences of the positions of two items. For two items it is
+    tested how often the first one stands before the second one, and how often directly before it. The list is empty if
+    the outputs hold no rankings at this path.
     """
     size = min(len(outputs), MAX_SCREENING_OUTPUTS)
     ranked = parse_rankings(
@@ -52,10 +52,9 @@ def list_ranking_features(outputs: Outputs, outputs_prime: Outputs, path: Output
 
 
 def parse_rankings(outputs: Outputs) -> tuple[list[Any], NDArray[np.int64]] | None:
-    """Return the items of rankings, and each ranking as item numbers; None if the outputs are no rankings.
+    """Return the items of rankings, and the rankings as item numbers of shape (outputs, items).
 
-    Outputs are rankings if all of them are permutations of the same three or more items. The item numbers have the
-    shape (outputs, items).
+    Outputs are rankings if all of them are permutations of the same three or more items. Returns None otherwise.
     """
     rows = rows_of(outputs) if len(outputs) else None
     values: list[Any] = values_of(outputs) if rows is None else [tuple(row) for row in rows[:64].tolist()]

@@ -35,20 +35,20 @@ significant."""
 MIN_OUTPUTS_PER_TABLE = 100
 """[time] Number of outputs of both sides that are required for each table of two fields that is scanned."""
 RARE_REGION_PURITY = 0.99
-"""[chosen] Share of one side inside a rare region that the refinement assumes. With this share, one output of the other
-side weighs as much as 5.7 outputs of this side."""
+"""[chosen] The fraction of the outputs inside a rare region that are assumed to come from one dataset, when the region
+is refined. With this fraction, an output on the other dataset weighs as much as 5.7 outputs on this one."""
 Rectangle = tuple[slice, slice]
 """The cells of a rectangle: a range of cells of the first field, and a range of cells of the second."""
 
 
 def find_rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[list[Feature], int]:
-    """Return tables of two fields with a rare region, and the number of regions that were compared.
+    """Find rare regions of two fields. Return tables that contain such a region, and the number of compared regions.
 
-    A region is rare if both fields fall into it together on one side, hardly ever do so on the other side, and neither
-    field alone differs. For every pair of fields the rectangle of cells with the smallest p-value is found, and its
-    edges are then moved between single numbers. All significant regions are returned. If nothing is significant,
-    neither a region nor a single field, the two best regions are returned. If there are many fields, only the first
-    ones are scanned; their number depends on the number of outputs.
+    A rare region is a rectangle of values of two fields. Outputs of one dataset fall into it sometimes, outputs of the
+    other dataset hardly ever, and neither field alone differs. For every pair of fields, the rectangle of cells with
+    the smallest p-value is found, and its edges are then moved between single numbers. All significant regions are
+    returned. If no region and no single field is significant, the two best regions are returned. If there are many
+    fields, only the first ones are scanned; their number depends on the number of outputs.
     """
     size = len(outputs)
     known = BinnedField.bin_all(fields[: count_scanned_fields(size)], (outputs, outputs_prime), N_REGION_LEVELS)
@@ -75,7 +75,7 @@ def find_rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime
 
 
 def count_scanned_fields(size: int) -> int:
-    """Return the maximum number of fields that are scanned for rare regions, given the number of outputs of each side.
+    """Return the maximum number of fields that are scanned for rare regions, given ``size`` outputs on each dataset.
 
     All pairs of these fields are scanned, and each pair needs `MIN_OUTPUTS_PER_TABLE` outputs.
     """
@@ -84,9 +84,10 @@ def count_scanned_fields(size: int) -> int:
 
 
 def _scan_rectangles(first: BinnedField, second: BinnedField, size: int) -> tuple[float, Rectangle, int]:
-    """Return the largest deviance of any rectangle of cells, the cells of that rectangle, and the number of rectangles.
+    """Find the rectangle of cells of two fields in which the number of outputs of x deviates most from its expectation.
 
-    The first ``size`` outputs belong to x. The expected counts follow from the log odds of both fields separately.
+    The expectation follows from the log odds of x for both fields separately. The first ``size`` outputs belong to x.
+    Returns the deviance (twice the log likelihood ratio), the rectangle, and the number of compared rectangles.
     """
     shape = first.levels + 1, second.levels + 1
     place, usual = first.codes * shape[1] + second.codes, expit(first.odds[:, None] + second.odds)
@@ -128,15 +129,16 @@ def _scan_rectangles(first: BinnedField, second: BinnedField, size: int) -> tupl
 def _compute_deviance(on_x: Any, both: Any, expected: Any) -> Any:
     """Return twice the log likelihood ratio of the observed counts of x to their expected counts.
 
-    ``both`` are the counts of both sides together, ``expected`` the expected counts of x.
+    ``both`` are the counts of x and x' together, and ``expected`` the expected counts of x.
     """
     return 2.0 * (rel_entr(on_x, expected) + rel_entr(both - on_x, both - expected))
 
 
 def _refine_rectangle(first: BinnedField, second: BinnedField, size: int, cells: Rectangle) -> tuple[float, Feature]:
-    """Move the edges of a rectangle to where they separate the sides best, and return its deviance and its feature.
+    """Move the edges of a rectangle to where they separate x from x' best.
 
-    The edges of the two fields are moved in turn, two times each.
+    The edges of the two fields are moved in turn, twice for each field. Returns the deviance of the moved rectangle and
+    the table of two features in which the rectangle is a cell.
     """
     fields = first, second
     within = [(one.codes >= part.start) & (one.codes < part.stop) for one, part in zip(fields, cells, strict=True)]

@@ -63,7 +63,7 @@ Sides = tuple[Outputs, Outputs]
 
 @dataclass(frozen=True)
 class Features:
-    """The features that scores are made of, with the counts that correct for choosing the best of many.
+    """The features from which scores are made, with the numbers that correct for choosing the best of many features.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Features:
     notes : tuple of str
         Sentences for the report about parts of the outputs that were not examined.
     rare_tables : tuple of Feature
-        Those of ``univariate`` that `epsaudit.search.rare_regions` found.
+        The features in ``univariate`` that `epsaudit.search.rare_regions` found.
     n_scanned : int
         Number of regions from which ``rare_tables`` were selected.
     """
@@ -94,7 +94,7 @@ class Features:
 
 @dataclass
 class Inventory:
-    """The contents of the training outputs of one pair, before any feature is tested by itself.
+    """The numbers, symbols and structures in the training outputs of one pair, of which the readers make features.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Inventory:
     correlated : list of pairs of Feature
         Pairs of ``pair_sources`` whose correlation differs between the sides.
     tested : dict of Feature to float
-        How much the features differ that `most_different` has tested.
+        The results of the tests of `most_different`: how much each feature differs between x and x'.
     """
 
     sides: Sides
@@ -138,7 +138,10 @@ class Inventory:
     tested: dict[Feature, float] = field(default_factory=dict)
 
     def add_pairs(self) -> None:
-        """Find the correlated pairs among many numbers, and add their sums, differences and products."""
+        """Find correlated pairs among many numbers, and add their sums, differences and products to ``combinations``.
+
+        Nothing is done for a few numbers, because all of their pairs are combined anyway.
+        """
         if len(self.pair_sources) <= MAX_COORDINATES_ALL_PAIRS:
             return
         self.correlated, near_copies = find_correlated_pairs(self.pair_sources, *self.sides)
@@ -149,7 +152,10 @@ class Inventory:
 
     @functools.cached_property
     def structure_or_elements(self) -> list[Feature]:
-        """The features of structure; for short vectors of few distinct numbers, whether each number is an element."""
+        """The features of the structure of outputs or, for short vectors, features of their elements.
+
+        The latter say for each of a few distinct numbers whether the vector contains it.
+        """
         if self.length is None or self.length > MAX_COORDINATES_ALL_PAIRS:
             return self.structure
         values = np.unique(np.concatenate(self.screening_sides)).tolist()
@@ -158,12 +164,12 @@ class Inventory:
 
     @property
     def screening_sides(self) -> Sides:
-        """The first outputs of each side, which tests on a part of the outputs read."""
+        """The first outputs of x and of x', for tests that do not read all outputs."""
         return take_screening_outputs(*self.sides)
 
     @functools.cached_property
     def cross_table_fields(self) -> list[Feature]:
-        """The features from which tables of two are formed: correlated pairs first, then the most different ones."""
+        """The features of which tables of two are formed: correlated pairs first, then features that differ most."""
         # In long vectors, only the correlated pairs are worth a table.
         few = self.length is None or len(self.pair_sources) <= MAX_COORDINATES_ALL_PAIRS
         eligible = {*self.learning_group, *self.fields.symbols}
@@ -174,12 +180,15 @@ class Inventory:
 
     @functools.cached_property
     def rare_regions(self) -> tuple[list[Feature], int]:
-        """The tables with a rare region, and the number of regions that were compared."""
+        """The tables that contain a rare region of two fields, and the number of regions that were compared."""
         return find_rare_regions(list(dict.fromkeys([*self.cross_table_fields, *self.pair_sources])), *self.sides)
 
     @functools.cached_property
     def repeated_numbers(self) -> list[Feature]:
-        """For fields whose numbers hardly ever repeat: which of the few repeated numbers an output holds."""
+        """Features that say which of a few repeated numbers an output holds.
+
+        They exist for fields whose numbers are mostly distinct.
+        """
         found: list[Feature] = []
         for one in self.fields.numbers:
             values, counts = np.unique(read_both_sides(one, self.sides), return_counts=True)
@@ -189,19 +198,22 @@ class Inventory:
         return found
 
     def most_different(self, features: Sequence[Feature], limit: int) -> list[Feature]:
-        """Return the features that differ most between the sides. Every feature is tested once."""
+        """Return the ``limit`` features that differ most between x and x'.
+
+        The results of the tests are stored, so that no feature is tested twice.
+        """
         return select_most_different(features, *self.sides, limit, self.tested)
 
     def list_rankings(self) -> list[Feature]:
-        """Return the ranking features of every place that holds rankings. They have been tested already."""
+        """Return the features of all places that hold rankings. Their differences were already tested."""
         return [one for path in self.fields.rankings for one in list_ranking_features(*self.sides, path)]
 
     def list_statistics(self, statistics: bool) -> list[Feature]:
-        """Return the statistics of all coordinates, or the other combinations."""
+        """Return the combinations that are statistics of all coordinates or, if ``statistics`` is false, all others."""
         return [one for one in self.combinations if isinstance(one, CoordinateStatistic) is statistics]
 
     def write_notes(self) -> tuple[str, ...]:
-        """Return sentences about the parts of the outputs that were examined only quickly, or not at all."""
+        """Return sentences for the report about parts of the outputs that were examined only quickly, or not at all."""
         notes, fields = [], self.fields
         if fields.left_out:
             noun = "places" if self.length is None else "coordinates"
@@ -219,21 +231,21 @@ class Inventory:
 
 @dataclass(frozen=True)
 class Reader:
-    """A kind of feature: how its features are proposed, tested and limited.
+    """A step of the search for features, which proposes features of one kind, tests them, and keeps the best ones.
 
     Attributes
     ----------
     name : str
-        What the features are, in the plural.
+        Plural noun for the features.
     propose : callable
         Returns the proposed features of an inventory; for a test of significance, pairs of log p-value and feature.
     test : callable
-        Returns those of the proposed features that are kept, at most ``limit``.
+        Returns the features that are kept of the proposed features, at most ``limit``.
     limit : int
         Maximum number of features that are kept.
     counted : {'proposed', 'kept', 'none'}
-        Which features count towards `Features.n_tried`. Those of a reader whose own test allows for the number of
-        proposed features count at most where they are kept.
+        Which features count as tried in `Features.n_tried`. If the test of the reader already corrects for the number
+        of proposed features, only the kept features count, or none.
     """
 
     name: str
@@ -243,24 +255,30 @@ class Reader:
     counted: Literal["proposed", "kept", "none"]
 
     def read(self, inventory: Inventory) -> tuple[list[Feature], int]:
-        """Return the features that are kept, and the number that counts as tried."""
+        """Propose and test the features of an inventory.
+
+        Returns the features to keep, and the number of features that count as tried when the best one is chosen.
+        """
         proposed = self.propose(inventory)
         kept = self.test(proposed, inventory, self.limit)
         return kept, {"proposed": len(proposed), "kept": len(kept), "none": 0}[self.counted]
 
 
 def most_different(features: Sequence[Feature], inventory: Inventory, limit: int) -> list[Feature]:
-    """Keep the features whose distributions differ most between the two sides."""
+    """Return the ``limit`` features whose distributions differ most between x and x'."""
     return inventory.most_different(features, limit)
 
 
 def significant(found: Sequence[tuple[float, Feature]], inventory: Inventory, limit: int) -> list[Feature]:
-    """Keep the features whose p-values are significant after a correction for their number."""
+    """Return the features whose p-values are significant after a correction for their number."""
     return keep_significant(found, limit)
 
 
 def already_tested(features: Sequence[Feature], inventory: Inventory, limit: int) -> list[Feature]:
-    """Keep the first features. Their constructor has tested them, or there are only a few."""
+    """Return the first ``limit`` features without a test.
+
+    It is for features that are tested when they are proposed, and for kinds of which there are only a few.
+    """
     return list(features[:limit])
 
 
@@ -318,9 +336,10 @@ READERS = (
 
 
 def find_features(outputs: Outputs, outputs_prime: Outputs, *, only_groups: bool = False) -> Features:
-    """Find the features of outputs of x and x' in normal form, equally many on each side.
+    """Find the features of training outputs of x and x', equally many of each, in normal form.
 
-    If ``only_groups`` is true, only the groups from which scores are learnt are found, which takes half the time.
+    If ``only_groups`` is true, only the groups of features from which scores are learnt are found. This takes half the
+    time.
     """
     sides = outputs, outputs_prime
     rows = rows_of(outputs) if len(outputs) else None
@@ -357,9 +376,9 @@ def find_features(outputs: Outputs, outputs_prime: Outputs, *, only_groups: bool
 
 
 def take_inventory_of_vectors(sides: Sides, length: int) -> Inventory:
-    """Describe outputs that are arrays of numbers with ``length`` coordinates each, at least two.
+    """Return the inventory of outputs that are arrays of ``length`` numbers, at least two.
 
-    Of a vector with more than `MAX_COORDINATES` coordinates, only the most different coordinates are features.
+    Of a vector with more than `MAX_COORDINATES` coordinates, only the coordinates that differ most become features.
     """
     long = length > MAX_COORDINATES
     log_p_values = compute_coordinate_log_p_values(*sides) if long else np.zeros(length)
@@ -393,7 +412,7 @@ def take_inventory_of_vectors(sides: Sides, length: int) -> Inventory:
 
 
 def take_inventory_of_structures(sides: Sides) -> Inventory:
-    """Describe outputs that are records, text, sets, nested sequences or mixtures of kinds."""
+    """Return the inventory of outputs that are records, text, sets, nested sequences, or of different kinds."""
     if sides[0].dtype != object:
         sides = sides[0].astype(object), sides[1].astype(object)
     screening_sides = take_screening_outputs(*sides)

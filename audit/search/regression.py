@@ -33,11 +33,11 @@ def fit_logistic_ridge(
     penalties: Sequence[Floats],
     steps: int = N_NEWTON_STEPS,
 ) -> tuple[Floats, Singles]:
-    """Fit logistic regressions of the side of each output, for every penalty, and once more without each fold.
+    """Fit ridge logistic regressions that predict from which dataset each output comes.
 
-    All fits share the information matrix at coefficients of 0. It bounds the information matrix everywhere, so that
-    Newton's method with it never overshoots (Boehning and Lindsay 1988). If outputs reveal little, it is close to the
-    true information matrix.
+    For every penalty there is one fit to all entries, and one fit without each fold. All fits share the information
+    matrix at coefficients of 0. It bounds the information matrix everywhere, so that Newton's method with it never
+    overshoots (Boehning and Lindsay 1988). If outputs reveal little, it is close to the true information matrix.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def fit_logistic_ridge(
     side : array of shape (entries,)
         1 for entries of x, 0 for entries of x'.
     weight : array of shape (entries,)
-        How often every entry occurred.
+        Number of times that every entry occurred.
     folds : array of shape (entries,)
         Fold of every entry, in increasing order.
     penalties : sequence of arrays of shape (columns, columns)

@@ -42,11 +42,11 @@ N_DECIMALS = 3
 def list_remainders(
     sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
 ) -> list[tuple[float, Feature]]:
-    """Return remainders of the numbers of ``sources``, each with the log p-value of its difference.
+    """Return remainders of numbers as features, each with the log p-value of its difference between x and x'.
 
-    For numbers with few decimals the last digits are tested, for other numbers the first three decimals. A remainder of
-    digits counts only if it differs more clearly than the size of the number does, and than any single value does; if
-    it does not count, its log p-value is given as 0.
+    ``sources`` are the features that give the numbers. For numbers with few decimals, the last digits are tested; for
+    other numbers, the first three decimals. A remainder of digits counts only if it differs more clearly than the
+    number itself and than any single value; otherwise its log p-value is returned as 0.
     """
     found: list[tuple[float, Feature]] = []
     sides = take_screening_outputs(outputs, outputs_prime)
@@ -87,7 +87,7 @@ def list_remainders(
 
 
 def _count_decimals(numbers: Floats) -> int | None:
-    """Return the smallest number of decimals with which all numbers can be written; None if it exceeds 6."""
+    """Return the smallest number of decimals with which all numbers can be written, or None if it exceeds 6."""
     for decimals in range(7):
         for some, tolerance in ((numbers[:64], 1e-6), (numbers, 1e-5)):
             scaled = some * 10.0**decimals
@@ -99,7 +99,10 @@ def _count_decimals(numbers: Floats) -> int | None:
 
 
 def _test_all_digits(feature: Feature, numbers: Floats) -> float:
-    """Return the smallest log p-value of the first decimals modulo 2 and modulo 10. All numbers must be finite."""
+    """Return the smallest log p-value of tests of the first decimals modulo 2 and modulo 10.
+
+    The first half of the numbers belongs to x, the second half to x'. All numbers must be finite.
+    """
     shifted = np.array([Scaled(feature, decimals).transform(numbers) for decimals in range(N_DECIMALS + 1)])
     codes = compute_remainders(shifted, 10).astype(np.int64) + 10 * np.arange(N_DECIMALS + 1)[:, None]
     halves = np.split(codes, 2, axis=1)
@@ -109,7 +112,11 @@ def _test_all_digits(feature: Feature, numbers: Floats) -> float:
 
 
 def _test_number(numbers: Floats, size: int) -> float:
-    """Return the log p-value of the difference of the numbers themselves, as a whole or at one single value."""
+    """Return the log p-value of a difference of the numbers themselves, without their remainders.
+
+    Two tests are made: of the whole distribution in cells, and of the single value that differs most. The smaller
+    p-value is returned. The first ``size`` numbers belong to x.
+    """
     counts, counts_prime = count_cells(np.unique(numbers, return_inverse=True, equal_nan=True)[1], size)
     both, gap = counts + counts_prime, (counts - counts_prime) ** 2
     # The strongest difference of one value against all other values.
@@ -119,7 +126,7 @@ def _test_number(numbers: Floats, size: int) -> float:
 
 
 def _smallest_log_p_value(counts: NDArray[np.int64]) -> float:
-    """Return the smallest log p-value of several tables of counts, shape (2, tables, cells)."""
+    """Return the smallest log p-value of several tables of counts. ``counts`` has the shape (2, tables, cells)."""
     both = counts.sum(axis=0)
     statistics = np.sum((counts[0] - counts[1]) ** 2 / np.maximum(both, 1), axis=1)
     return float(log_p_value(np.max(statistics), int(np.min((both > 0).sum(axis=1))) - 1))

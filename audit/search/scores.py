@@ -21,20 +21,20 @@ from epsaudit.witnesses.feature import Feature
 
 
 class Score(Protocol):
-    """A fitted score.
+    """A function that gives every output a number, which is larger where x is more likely than x'.
 
-    A score whose attribute ``learnt`` is true was fitted so closely that it looks better on its training outputs than
-    it is.
+    An attribute ``learnt`` that is true says that the score was fitted so closely that it looks better on its training
+    outputs than it is.
     """
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """Return one number for each output, larger where x is more likely; NaN if the score does not apply."""
 
     def at_least(self, threshold: float) -> Event:
-        """Return the event that the score is at least ``threshold``."""
+        """Return the event that contains all outputs whose score is at least ``threshold``."""
 
     def at_most(self, threshold: float) -> Event:
-        """Return the event that the score is at most ``threshold``."""
+        """Return the event that contains all outputs whose score is at most ``threshold``."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class Monotone:
 
 @dataclass(frozen=True)
 class PiecewiseRatio:
-    """A log-likelihood ratio that is constant on each of some single outputs (atoms) and intervals of a feature.
+    """A log likelihood ratio of x to x' that is constant on intervals of a feature and on certain single outputs.
 
-    ``atom_values`` and ``interval_values`` are the log ratios of the ``atoms`` and of the intervals between the
-    ``edges``.
+    ``atoms`` are the single outputs, and ``atom_values`` their log ratios. ``interval_values`` are the log ratios of
+    the intervals between the ``edges``.
     """
 
     feature: Feature

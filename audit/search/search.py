@@ -25,10 +25,12 @@ from epsaudit.search.selection import OPTIMISTIC_SD, choice_rank
 from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_condition_parts
 
 FIRST_PERCENT, MAX_PERCENT = 10, 30
-"""[measured] Percent of the runs that training takes at first, in an audit of at most a million runs, and at most.
-Registered mechanisms, a million runs, two seeds: the mean share of an oracle's bound is 0.971, the lowest decile 0.955;
-0.971 and 0.953 with 20 at most, 0.968 and 0.932 where training begins with 2 and quadruples, in more time. The public
-benchmark, 4.3 million runs, four seeds: 0.936 and 0.828; 0.921 and 0.794 with 20 at most, 0.932 and 0.797 with 40."""
+"""[measured] Percentage of the runs of an audit of at most a million runs that the first part of training takes, and
+maximum percentage that both parts of training take. Certified bounds were compared with an oracle's bound. For
+registered mechanisms (a million runs, two seeds) the mean ratio is 0.971 and the lowest decile 0.955. With a maximum of
+20 they are 0.971 and 0.953; if training begins with 2 and quadruples, they are 0.968 and 0.932, and it takes more time.
+For the public benchmark (4.3 million runs, four seeds) they are 0.936 and 0.828; with a maximum of 20, 0.921 and 0.794;
+with 40, 0.932 and 0.797."""
 MAX_FIRST_RUNS, MAX_VALIDATION_RUNS = 400_000, 4_000_000
 """[time] Maximum number of runs of the first and of the second part of training."""
 MIN_TRIALS_TO_VALIDATE = 100_000
@@ -36,36 +38,36 @@ MIN_TRIALS_TO_VALIDATE = 100_000
 FEW_PAIRS = 4
 """[time] Up to 4 pairs are compared in one round; with more pairs, each round keeps a quarter."""
 OPTIMISTIC_GAIN, WELL_KNOWN = 1.04, 0.95
-"""[measured] Train more if another event's optimistic bound is 4 % higher than the bound of the chosen event, or if the
-cautious bound of the chosen event is below 95 % of its optimistic bound. For both optimistic bounds, log odds are
-lowered by `OPTIMISTIC_SD` standard errors. With 0.9 in place of 0.95 the mean share of registered mechanisms is the
-same, 0.967 over 3 seeds, and the lowest decile is 0.942 instead of 0.951; with 0.97 both are the same (2 seeds), and
-training takes a fifth longer."""
+"""[measured] A second part of training is drawn if another event's optimistic bound is 4 % higher than the optimistic
+bound of the chosen event, or if the cautious bound of the chosen event is below 95 % of its optimistic bound. For both
+optimistic bounds, log odds are lowered by `OPTIMISTIC_SD` standard errors. With 0.9 in place of 0.95, the mean ratio to
+an oracle's bound for registered mechanisms is the same (0.967 over 3 seeds), and the lowest decile is 0.942 instead of
+0.951. With 0.97 both are the same (2 seeds), and training takes a fifth longer."""
 RIVAL_PAIR = -1.0
-"""[measured] Standard errors by which the log odds of another pair are lowered before it is compared with the best
-pair; because the number is negative they rise, since the error of another pair is independent. Registered mechanisms
-with several pairs, a million runs, seeds 8400 to 8403: the mean share is 0.988, and 0.976 where they are lowered by
-0.25; the least share of `shifted-inverse-distinct` is 0.99, and 0.69."""
+"""[measured] Number of standard errors by which the log odds of another pair are lowered before it is compared with the
+best pair. A negative number raises the log odds, because the error of another pair is independent. For registered
+mechanisms with several pairs (a million runs, seeds 8400 to 8403), the mean ratio to an oracle's bound is 0.988, and
+0.976 if the number is 0.25. The smallest ratio, that of `shifted-inverse-distinct`, is 0.99, and 0.69 with 0.25."""
 ERRORS_BETWEEN_PAIRS = 0.5
-"""[chosen] Standard errors by which the bounds of different pairs are lowered before they are compared."""
+"""[chosen] Number of standard errors by which the log odds of every pair are lowered before pairs are compared."""
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What training chose.
+    """The result of training: the chosen pair of datasets, witness and certificate.
 
     Attributes
     ----------
     pair : int
-        Place of the chosen pair among the candidates.
+        Index of the chosen pair among the pairs of the audit.
     choice : Choice
         The witness and the certificate.
     runs : int
-        Training runs, on both datasets of all pairs, together with the runs of copies of the function.
+        Number of training runs, on both datasets of all pairs. The audit adds the runs of copies of the mechanism.
     notes : tuple of str
-        What the result says about training.
+        Notes for the result about training.
     rates : Rates, optional
-        How often the first outputs show what the certification runs are compared with.
+        Frequencies of simple properties of the first training outputs, with which certification runs are compared.
     """
 
     pair: int
@@ -76,14 +78,14 @@ class TrainingResult:
 
 
 class SearchSpecification(Specification, Protocol):
-    """What a search needs to know of an audit: what its runs need, and the families of witnesses."""
+    """The part of an audit's specification that a search needs: that of its runs, and the families of witnesses."""
 
     @property
     def families(self) -> Sequence[Family]: ...
 
 
 class Search:
-    """The search for the pair, the event and the certificate that give the largest bound.
+    """The search for the pair of datasets, the event and the certificate that give the largest bound.
 
     Parameters
     ----------
@@ -97,11 +99,11 @@ class Search:
         self._objective = self._bound()
 
     def choose(self, runs: Runs) -> TrainingResult:
-        """Return the choice of the pair, the event and the certificate.
+        """Draw training runs, and return the chosen pair, event and certificate.
 
-        The pairs are compared on the first part of training. If another event may be worth more than the runs that it
-        takes to find it, or if the bound of the chosen event is not well known, a second part is drawn for the best
-        pair and its rivals, and everything is learnt again from all outputs.
+        All pairs are compared on the first part of training. A second part is drawn for the best pair and its rivals in
+        two cases: if another event may be worth more than the runs that it takes to find it, or if the bound of the
+        chosen event is uncertain. Everything is then learnt again from all outputs.
 
         Raises `AuditError` if the trials are too few for the number of pairs.
         """
@@ -118,15 +120,18 @@ class Search:
             return TrainingResult(best.pair, choice, self._used, tuple(self._notes(best, choice)))
 
     def _bound(self, further: int = 0) -> Bound:
-        """Return the objective: the bound that is predicted if ``further`` runs are still taken from certification."""
+        """Return the objective of the search: the bound that the remaining runs are predicted to certify.
+
+        ``further`` is a number of runs that training may still take away from certification.
+        """
         certifying = self._spec.trials - self._used - further - self._copy_runs
         return Bound(self._spec.claim, certifying, self._spec.confidence)
 
     def _compare(self, runs: Runs) -> list[PairSearch]:
-        """Compare all pairs on the first part of training, and return the searches of the last round, the best first.
+        """Draw the first part of training and compare all pairs. Return the searches of the last round, the best first.
 
-        With many pairs this is successive halving (Jamieson and Talwalkar 2016): rounds of equal cost, after each of
-        which the quarter of the pairs with the largest optimistic bounds goes on.
+        With many pairs this is successive halving (Jamieson and Talwalkar 2016): there are several rounds of equal
+        cost, and after each round only the quarter of the pairs with the largest optimistic bounds is kept.
         """
         pairs, size = len(self._spec.pairs), self._runs_per_side()
         if size < 8:
@@ -160,11 +165,15 @@ class Search:
         return searches
 
     def _runs_per_side(self) -> int:
-        """Return the runs on each dataset of each pair in the first part of training."""
+        """Return the number of runs on each dataset of each pair in the first part of training."""
         return first_training_runs(self._spec.trials) // (2 * len(self._spec.pairs))
 
     def _rivals(self, searches: Sequence[PairSearch], choice: Choice, further: int) -> list[PairSearch]:
-        """Return the searches that may find an event worth more than ``further`` runs cost, the best pair included."""
+        """Return the searches for which a second part of training may pay off. That of the best pair may be among them.
+
+        Each of them may find an event with a larger bound than ``choice``, even if ``further`` runs are spent on
+        finding it.
+        """
         objective, least = self._bound(further), OPTIMISTIC_GAIN * choice.optimistic
         return [
             one
@@ -173,7 +182,7 @@ class Search:
         ]
 
     def _train_more(self, runs: Runs, searches: Sequence[PairSearch], further: int) -> PairSearch:
-        """Divide ``further`` runs among these searches, learn again, and return the best of them."""
+        """Divide ``further`` training runs among the searches, learn again, and return the best search."""
         each = further // (2 * len(searches))
         self._used += 2 * each * len(searches)
         self._objective, parts = self._bound(), itertools.count()
@@ -183,7 +192,11 @@ class Search:
         return max(searches, key=_rank_by(self._objective, ERRORS_BETWEEN_PAIRS))
 
     def _notes(self, best: PairSearch, choice: Choice) -> list[str]:
-        """Return notes on outputs that were too large to be read, and on a simpler event than the chosen one."""
+        """Return notes for the result.
+
+        They say whether outputs were too large to read all of them, and which simpler event promises almost as much, if
+        the chosen event is complicated.
+        """
         notes, looked_at = list(best.features.notes), len(best.outputs[0])
         size = self._runs_per_side()
         if 2 * looked_at < size:
@@ -203,18 +216,20 @@ def _rank_by(objective: Bound, errors: float | None) -> Callable[[PairSearch], t
 
 
 def first_training_runs(trials: int) -> int:
-    """Return the number of runs of the first part of training.
+    """Return the number of runs of the first part of training, for an audit of ``trials`` runs.
 
-    It is a tenth of the trials, 100,000 from a million trials on, and a hundredth from ten million trials on.
+    It is a tenth of the trials up to a million trials, then 100,000, and a hundredth from ten million trials on (at
+    most `MAX_FIRST_RUNS`). In an audit of fewer than 100,000 trials it is larger: up to 10,000, or a quarter of the
+    trials.
     """
     tenth = min(trials * FIRST_PERCENT // 100, 100_000)
     return min(max(trials // 100, tenth, min(trials // 4, 10_000)), MAX_FIRST_RUNS)
 
 
 def max_further_runs(trials: int) -> int:
-    """Return the most runs of the second part of training, with which training takes up to three tenths of all runs.
+    """Return the maximum number of runs of the second part of training, for an audit of ``trials`` runs.
 
-    It is 0 for audits of few runs.
+    Both parts together take at most three tenths of the trials. The number is 0 for audits of few trials.
     """
     further = trials * MAX_PERCENT // 100 - first_training_runs(trials)
     return min(further, MAX_VALIDATION_RUNS) if trials >= MIN_TRIALS_TO_VALIDATE else 0

@@ -37,7 +37,7 @@ FALLBACK_WITNESS = Witness(Region(intervals=(Interval(),)), None)
 
 @dataclass(frozen=True)
 class Choice:
-    """A witness, the certificate to use with it, and the bound that training predicts for both.
+    """A chosen witness and certificate, with the bound that training predicts for them.
 
     Attributes
     ----------
@@ -73,24 +73,24 @@ NO_CHOICE = Choice(FALLBACK_WITNESS, Box(), 0.0)
 
 
 class Objective(Protocol):
-    """The quantity for which events are chosen."""
+    """A quantity that the choice of an event maximises, for example the predicted bound."""
 
     def choices(self, candidate: CandidateScore, n_errors: float | None = None) -> Sequence[Choice]:
-        """Return the best events of a candidate.
+        """Return the best events of a candidate as choices.
 
-        Log odds are lowered by ``n_errors`` standard errors, by default by the candidate's own number.
+        The log odds of a correct guess are lowered by ``n_errors`` standard errors, by default by the candidate's own
+        number.
         """
 
 
 def best_of(
     candidates: Iterable[CandidateScore], objective: Objective, n_errors: float | None = None, parts: float = math.inf
 ) -> Choice:
-    """Return the best choice among all candidates.
+    """Return the best choice of an event among all candidates according to the objective.
 
-    Only events of at most ``parts`` parts are considered (see `count_condition_parts`).
-
-    A later candidate must exceed the best bound so far by its margin, so that near ties go to the earlier and simpler
-    one.
+    A later candidate must exceed the best bound so far by its margin, so that an earlier and simpler candidate wins a
+    near tie. Only events with at most ``parts`` thresholds and single outputs are considered (see
+    `count_condition_parts`). ``n_errors`` is passed to the objective.
     """
     best = NO_CHOICE
     for candidate in candidates:
@@ -105,9 +105,9 @@ def best_of(
 
 @dataclass(frozen=True)
 class Bound:
-    """The objective of an audit of fixed size: the bound that the certificate is predicted to give.
+    """The objective of an audit of fixed size: the lower bound that the certificate is predicted to give.
 
-    It bounds the parameter of ``claim`` after ``runs`` certification runs on both datasets together.
+    It is a bound of the parameter of ``claim``, from ``runs`` certification runs on both datasets together.
 
     >>> from epsaudit.claims.definitions import PureDP
     >>> from epsaudit.search import Tails, candidate_scores
@@ -133,7 +133,10 @@ class Bound:
         return self._known[candidate, n_errors]
 
     def _bound_events(self, rates: Iterable[tuple[Ints, Ints, Floats, Floats]]) -> list[BoundedEvents]:
-        """Return the predicted bounds of events with the given rates, once for each certificate that applies."""
+        """Return the predicted bounds of events with the given rates, once for each certificate that applies.
+
+        ``rates`` is the result of `CandidateScore.rates`.
+        """
         half, found, along_profile = self.runs / 2.0, list[BoundedEvents](), list[tuple[Floats, BoundedEvents]]()
         for upper, lower, correct, wrong in rates:
             kept = _find_undominated(correct, wrong)
@@ -170,7 +173,7 @@ class Bound:
     def _choose(
         self, candidate: CandidateScore, bounded: Sequence[BoundedEvents], n_errors: float | None
     ) -> list[Choice]:
-        """Return the best event for each certificate, with its optimistic and its cautious bound."""
+        """Return the best event for each certificate, with a predicted, an optimistic and a cautious bound."""
         best = [events.find_best() for events in bounded]
         upper = np.array([events.upper[at] for events, at in zip(bounded, best, strict=True)])
         lower = np.array([events.lower[at] for events, at in zip(bounded, best, strict=True)])
@@ -195,13 +198,17 @@ class Bound:
         return chosen
 
     def _expect(self, correct: Floats, wrong: Floats, n_events: int) -> Counts:
-        """Return expected counts. All guesses are counted as guesses 'x', which certificates of one game allow."""
+        """Return the counts that certification is expected to give for these numbers of correct and wrong guesses.
+
+        All guesses are counted as guesses 'x', also those of 'x''. This makes no difference to certificates that use
+        only the numbers of correct and wrong guesses.
+        """
         none = np.zeros(len(correct))
         return Counts(self.runs / 2.0, self.runs / 2.0, correct, wrong, none, none, events=n_events)
 
 
 class BoundedEvents(NamedTuple):
-    """Some events of a candidate, with the bounds that one certificate is predicted to give for them.
+    """Events of one candidate, with the bounds that one certificate is predicted to give for them.
 
     ``upper`` and ``lower`` are the threshold indices of the events, as `CandidateScore.rates` returns them.
     """
@@ -214,7 +221,7 @@ class BoundedEvents(NamedTuple):
 
     @property
     def lead(self) -> Floats:
-        """The rate of correct minus wrong guesses of every event."""
+        """The rate of correct guesses minus the rate of wrong guesses of every event."""
         return np.asarray((self.counts.correct - self.counts.wrong) / self.counts.runs)
 
     def find_best(self) -> int:
@@ -223,9 +230,9 @@ class BoundedEvents(NamedTuple):
 
 
 def _find_undominated(correct: Floats, wrong: Floats) -> Ints:
-    """Return the events for which no other event has more correct and fewer wrong guesses.
+    """Return the indices of events for which no other event has more correct and fewer wrong guesses.
 
-    Only these are bounded, because confidence limits are slow to compute.
+    Bounds are computed for these events only, because confidence limits are slow to compute.
     """
     order = np.argsort(wrong, kind="stable")  # takes half as long as a sort by both numbers
     correct, wrong = correct[order], wrong[order]

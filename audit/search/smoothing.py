@@ -50,9 +50,10 @@ LINE_VARIANCE = 0.01
 
 
 def smooth_log_odds(tails: Floats) -> tuple[Floats, Floats]:
-    """Return the log odds of a correct guess for nested events, and their standard errors, both of shape (levels,).
+    """Return smoothed log odds of a correct guess for nested events, and their standard errors.
 
-    ``tails`` has shape (2, levels): the numbers of correct and of wrong guesses in each event, increasing along axis 1.
+    Every event contains the one before it. ``tails`` has shape (2, levels): the numbers of correct and of wrong guesses
+    in each event, which increase along axis 1. Both results have the shape (levels,).
     """
     seen = np.diff(tails, axis=1, prepend=0.0) + 0.5
     guesses = seen.sum(axis=0)
@@ -89,17 +90,20 @@ def smooth_log_odds(tails: Floats) -> tuple[Floats, Floats]:
 
 
 def compute_one_sided_variance(odds: Floats, seen: Floats) -> Floats:
-    """Return the variance of log odds where one of the two sides was never seen among ``seen`` outputs.
+    """Return the variance of estimated log odds for cells in which outputs of only one dataset were seen.
 
-    There the deviance from even odds describes the uncertainty better than the usual sum of inverse counts.
+    ``odds`` are the estimates, and ``seen`` the numbers of outputs. For these cells, the deviance from even odds
+    describes the uncertainty better than the usual sum of inverse counts.
     """
     return np.asarray(odds**2 / (2.0 * math.log(2.0) * seen))
 
 
 class PriorCovariances:
-    """The prior covariances of log odds, at increasing logits of the rank ``place``: random walks, and lines that bend.
+    """The prior covariance matrices from which the smoothing of log odds chooses.
 
-    They depend on the ranks only and are computed once for all observations.
+    A prior describes how the log odds change with the rank of an output's score: as a random walk, or as a line that
+    bends. ``place`` are the logits of the ranks, in increasing order. The matrices depend on the ranks only, and are
+    computed once for all observations.
     """
 
     def __init__(self, place: Floats) -> None:
@@ -126,7 +130,10 @@ class PriorCovariances:
                 start += 1
 
     def select(self, raw: Floats, noise: Floats) -> Floats:
-        """Return the covariance under which the observed log odds ``raw``, with variances ``noise``, are likeliest."""
+        """Return the prior covariance matrix under which the observed log odds are most likely.
+
+        ``raw`` are the observed log odds, and ``noise`` their variances.
+        """
         walks = self._compute_evidence_of_walks(raw, noise)
         best = int(np.argmax(np.append(walks, self._compute_evidence_of_lines(raw, noise))))
         if best >= len(walks):
@@ -136,9 +143,9 @@ class PriorCovariances:
         return np.asarray(LEVEL_VARIANCE + WALK_VARIANCES[walk] * walked)
 
     def _compute_evidence_of_walks(self, raw: Floats, noise: Floats) -> Floats:
-        """Return twice the log marginal likelihood of every random walk.
+        """Return twice the log marginal likelihood of the observed log odds under each random-walk prior.
 
-        A constant is left out, the same one as in `_compute_evidence_of_lines`.
+        A constant is left out, which is the same as in `_compute_evidence_of_lines`.
         """
         own, seen = noise[self._order], np.array([raw[self._order], np.ones(len(raw))])
         seen -= self._steps(seen)
@@ -151,7 +158,10 @@ class PriorCovariances:
         return np.asarray(LEVEL_VARIANCE * both**2 / gains - fit - np.log(gains) - log_pivots)
 
     def _compute_evidence_of_lines(self, raw: Floats, noise: Floats) -> Floats:
-        """Return twice the log marginal likelihood of every smooth line, without the same constant."""
+        """Return twice the log marginal likelihood of the observed log odds under each prior of a line that bends.
+
+        A constant is left out, which is the same as in `_compute_evidence_of_walks`.
+        """
         # The last row of the Cholesky factor contains the observations in units of standard deviations.
         extended = self._lines.copy()
         extended[:, -1] = np.append(raw, 1.0 + raw @ (raw / noise))
@@ -161,7 +171,10 @@ class PriorCovariances:
         return np.asarray(-lost.sum(axis=1))
 
     def _steps(self, values: Floats) -> Floats:
-        """Return the value of the neighbour that is nearer to the median, 0 for the two values next to the median."""
+        """Return for each value the neighbouring value that is nearer to the median of the ranks.
+
+        It is 0 for the two values next to the median, which have no such neighbour.
+        """
         return np.where(self._first, 0.0, np.roll(values, 1, axis=-1))
 
 

@@ -17,8 +17,8 @@ from epsaudit.witnesses.learnt import Term
 
 KNOT_RANKS = (0.01, 0.1, 0.3, 0.47, 0.53, 0.7, 0.9, 0.99)
 """[measured] Ranks of the knots of hat functions. Some are far out, where events are cut. Others are close to the
-middle, where the likelihood ratio of two Laplace laws has a step: prefix sum has a share of 0.96, and of 0.90 with only
-one knot there."""
+middle, where the likelihood ratio of two Laplace distributions has a step: for prefix sums, the certified bound is 0.96
+of an oracle's bound, and 0.90 with only one knot in the middle."""
 
 
 def compute_hat_functions(numbers: Floats, knots: Floats) -> Singles:
@@ -36,7 +36,7 @@ def compute_hat_functions(numbers: Floats, knots: Floats) -> Singles:
 
 
 def mark_non_finite(numbers: Floats) -> NDArray[np.bool_]:
-    """Return where numbers are -inf, inf and NaN, shape (3, size)."""
+    """Return three boolean arrays, shape (3, size): where numbers are -inf, where inf, and where NaN."""
     return np.array([numbers == -np.inf, numbers == np.inf, np.isnan(numbers)])
 
 
@@ -71,11 +71,11 @@ class FeatureBasis:
 
     @property
     def width(self) -> int:
-        """Number of columns."""
+        """Number of columns of the basis."""
         return max(len(self.knots) - self.linear, 0) + int(self.odd.sum())
 
     def columns(self, numbers: Floats) -> Singles:
-        """Return the columns for the given numbers, shape (size, width)."""
+        """Return the columns of the basis for the given numbers, shape (size, width)."""
         finite = np.isfinite(numbers)
         if finite.all() and len(self.knots) and not self.odd.any():
             return compute_hat_functions(numbers, self.knots)[:, int(self.linear) :]
@@ -89,7 +89,7 @@ class FeatureBasis:
         return np.concatenate([found, indicators], axis=1, dtype=np.float32)
 
     def term(self, coefficients: Floats) -> Term:
-        """Return the `Term` of a learnt score that the coefficients of the columns stand for."""
+        """Return the function of the feature that these coefficients of the columns define, as a `Term`."""
         of_hats = self.width - int(self.odd.sum())
         values = [*([0.0] if self.linear else []), *coefficients[:of_hats].tolist()]
         rest = iter(coefficients[of_hats:].tolist())
@@ -102,9 +102,9 @@ def build_bases(
 ) -> tuple[list[FeatureBasis], list[FeatureBasis]]:
     """Return the spline basis of each feature and, if ``lines`` is true, a linear basis between its end points.
 
-    If ``lines`` is false, the spline bases are returned twice. Knots are quantiles of the given rows, or all distinct
-    values if there are few. Indicator columns exist for those of -inf, inf and NaN that any feature of the group takes
-    often.
+    If ``lines`` is false, the list of spline bases is returned twice. Knots are quantiles of the given rows, or all
+    distinct values if there are few. The bases have an indicator column for -inf, for inf or for NaN if any feature of
+    the group takes this value often.
     """
     ordered, odd = [], np.zeros(3, bool)
     for one in (data.numbers(feature)[rows] for feature in group):

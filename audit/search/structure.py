@@ -18,9 +18,10 @@ from epsaudit.witnesses.parts import Contains, HasKind, elements_of
 
 
 def list_structure_features(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Feature]) -> list[Feature]:
-    """Return features of kinds, the given lengths, and the keys and elements that only some outputs have.
+    """Return features of the structure of outputs: their kinds, their lengths, and the presence of keys or elements.
 
-    The keys and elements that differ most between the sides come first, at most `MAX_PARTS` of them.
+    ``lengths`` are features of lengths, which are included unchanged. Only keys and elements are included that some but
+    not all outputs have, at most `MAX_PARTS` of them. Those that differ most between x and x' come first.
     """
     sides = take_screening_outputs(outputs, outputs_prime)
     kinds = [dict.fromkeys(kinds_of(side)) for side in sides]
@@ -33,9 +34,9 @@ def list_structure_features(outputs: Outputs, outputs_prime: Outputs, lengths: S
 
 
 def list_elements(sides: tuple[Outputs, Outputs], path: OutputPath) -> list[tuple[float, Feature]]:
-    """Return the keys, elements or tokens at a path as features, each with the log p-value of its difference.
+    """Return the presence of each key, element or token at a path as a feature, with the log p-value of its difference.
 
-    The most significant features come first. An element that all outputs hold, or too few, is left out.
+    The most significant features come first. Elements that all outputs hold, or hardly any output, are left out.
     """
     counts: list[Counter[Any]] = []
     for part in (parts_at(side, path) for side in sides):

@@ -14,15 +14,16 @@ from epsaudit.witnesses.feature import Feature
 
 @dataclass(frozen=True)
 class Tails(TableFamily):
-    """Tails of every feature: {y <= t}, {y >= t}, and both at once."""
+    """The family of tails of single features: events such as {y <= t}, {y >= t}, and pairs of both."""
 
     def candidates(
         self, data: Encoding, features: Sequence[Feature] | None = None, n_errors: float | None = None
     ) -> Iterator[CandidateScore]:
-        """Yield two candidates for each feature, by default for the univariate features of the table.
+        """Yield up to two candidates for each feature: the feature and its negative.
 
-        Log odds are lowered by ``n_errors`` standard errors, by default by the number that allows for choosing the best
-        of all features that were tried.
+        By default, the features are the univariate features of the table. A candidate whose guesses are mostly wrong is
+        left out. Log odds are lowered by ``n_errors`` standard errors; the default allows for choosing the best of all
+        features that were tried.
         """
         n_errors = compute_selection_sd(data.features.n_tried) if n_errors is None else n_errors
         for feature in data.features.univariate if features is None else features:

@@ -29,7 +29,7 @@ STATISTICS = ("sum", "max", "min", "argmax", "argmin", "lead", "norm", "distinct
 
 @dataclass(frozen=True)
 class Combination:
-    """Two features combined by '+', '-', '*', 'max', 'min' or '==' (1 where they are equal, else 0)."""
+    """Two features combined by '+', '-', '*', 'max', 'min' or '==' (1 where both are equal, else 0)."""
 
     operation: str
     first: Feature
@@ -41,7 +41,7 @@ class Combination:
 
     @property
     def phrases(self) -> tuple[str, str] | None:
-        """For '==', the conditions that the numbers are equal, and that they are not; otherwise None."""
+        """For '==', the two conditions in words: that the numbers are equal, and that they differ; otherwise None."""
         first, second = self.first.label, self.second.label
         return (f"{first} = {second}", f"{first} != {second}") if self.operation == "==" else None
 
@@ -107,7 +107,7 @@ class CoordinateStatistic:
 class FirstOrLastPosition(FormattedLabel):
     """The position of the first or last finite number of a vector.
 
-    It is ``size`` if no number is finite, and NaN if the vector holds no number at all.
+    It is ``size`` (the length of the vector) if no coordinate is finite, and NaN if the vector holds no number at all.
     """
 
     size: int
@@ -116,7 +116,7 @@ class FirstOrLastPosition(FormattedLabel):
 
     @property
     def which(self) -> str:
-        """Either 'first' or 'last'."""
+        """Either 'first' or 'last', for the label."""
         return "last" if self.last else "first"
 
     def __call__(self, outputs: Outputs) -> Floats:
@@ -139,7 +139,7 @@ class FirstOrLastNumber(FirstOrLastPosition):
 
 
 def read_coordinates(outputs: Outputs, size: int) -> Floats:
-    """Return the coordinates of every output, shape (len(outputs), size); NaN where there is none."""
+    """Return the coordinates of every output, shape (len(outputs), size); NaN where an output has no number."""
     rows = rows_of(outputs)
     if rows is not None and rows.shape[1] == size:
         return rows
@@ -147,9 +147,10 @@ def read_coordinates(outputs: Outputs, size: int) -> Floats:
 
 
 def _mark_missing(columns: Floats, numbers: Floats) -> Floats:
-    """Replace the number of every output that contains no number by NaN, and return the numbers.
+    """Set the number of every output without any coordinate to NaN, and return the numbers.
 
-    The result for one output must not depend on the other outputs of the block.
+    ``columns`` are the coordinates of the outputs, and ``numbers`` a statistic of each output, which is changed in
+    place. The result for one output must not depend on the other outputs of the block.
     """
     missing = np.flatnonzero(np.isnan(columns[:, :1]).all(axis=1))
     numbers[missing[np.isnan(columns[missing]).all(axis=1)]] = np.nan

@@ -28,9 +28,9 @@ read."""
 
 
 def count_condition_parts(witness: Witness) -> float:
-    """Return the number of thresholds and single outputs of both events.
+    """Return how complicated a witness is: the number of thresholds and single outputs in its events.
 
-    The number is infinity if an event has no short condition.
+    The number is infinity if an event cannot be written as a short condition.
     """
     parts = 0
     for event in (witness.guess_x, witness.guess_x_prime):
@@ -66,11 +66,13 @@ KIND_EXPRESSIONS = {
 
 
 class NoShortCondition(Exception):  # noqa: N818  # it is an answer and not an error
-    """The reason why an event cannot be written as a short condition, in words that end a sentence."""
+    """Raised if an event or a dataset has no short Python expression. The message is a reason that ends a sentence."""
 
 
 def write_condition(event: Event) -> str:
-    """Return an event as a condition on ``y``. Raises `NoShortCondition` if there is no short one.
+    """Return an event as a Python condition on the output ``y``, for scripts that run without this package.
+
+    Raises `NoShortCondition` if there is no short condition.
 
     >>> write_condition(Region(Coordinate(1), (Interval(low=0.5),), included=(None, Raised("ValueError"))))
     "number(y, 1) >= 0.5 or plain(y) in [None, {'raises': 'ValueError'}]"
@@ -115,7 +117,7 @@ def write_condition(event: Event) -> str:
 
 
 def _write_cell_condition(table: CrossTable, code: int) -> str:
-    """Return the condition that an output falls into one cell of a table."""
+    """Return the Python condition that an output falls into the cell ``code`` of a table of two features."""
     fields = (table.first, table.edges), (table.second, table.edges_second)
     cells = []
     for (feature, edges), place in zip(fields, divmod(code, len(table.edges_second) + 1), strict=True):
@@ -133,7 +135,7 @@ def _write_cell_condition(table: CrossTable, code: int) -> str:
 def write_literal(value: Any) -> str:
     """Return a dataset or an output as a Python expression.
 
-    Raises `NoShortCondition` if it does not consist of plain values.
+    Raises `NoShortCondition` if the value contains objects that have no such expression.
     """
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
@@ -157,7 +159,7 @@ def write_literal(value: Any) -> str:
 
 
 def _write_number(feature: Feature) -> str:
-    """Return the expression that computes the number of a feature."""
+    """Return the Python expression that computes the number of a feature from an output ``y``."""
     match feature:
         case Value():
             return "number(y)"
@@ -192,7 +194,7 @@ def _write_number(feature: Feature) -> str:
 
 
 def _write_atoms(atoms: tuple[Hashable, ...]) -> str:
-    """Return a list of outputs as an expression, in the form in which the helper plain() returns them."""
+    """Return the Python expression of a list of outputs, in the form that the scripts' function plain() returns."""
     parts = []
     for atom in atoms:
         if isinstance(atom, Raised):

@@ -16,9 +16,10 @@ from epsaudit.witnesses.parts import CategoryCode
 
 @dataclass(frozen=True)
 class CrossTable(FormattedLabel):
-    """The cell of a table of two features, whose rows and columns are cut at edges; NaN where a feature is NaN.
+    """A feature that is the cell of an output in a table of two features; NaN where one of them is NaN.
 
-    Cells are numbered row by row. ``edges`` cut the first feature into rows, ``edges_second`` the second into columns.
+    ``edges`` divide the first feature into rows, and ``edges_second`` the second one into columns. Cells are numbered
+    row by row, from 0.
     """
 
     first: Feature
@@ -29,11 +30,11 @@ class CrossTable(FormattedLabel):
 
     @property
     def number(self) -> int:
-        """Number of cells."""
+        """Number of cells of the table."""
         return (len(self.edges) + 1) * (len(self.edges_second) + 1)
 
     def written(self, codes: Sequence[int]) -> str:
-        """Return the condition that an output falls into one of the cells with the given numbers."""
+        """Return the condition, in words, that an output falls into one of the cells with these numbers."""
         parts = []
         for code in codes[:8]:
             row, column = divmod(code, len(self.edges_second) + 1)
@@ -50,7 +51,7 @@ class CrossTable(FormattedLabel):
 
 
 def _describe_cell(feature: Feature, edges: Sequence[float], code: int) -> str:
-    """Return the condition that a feature falls into the cell ``code`` between ``edges``."""
+    """Return the condition, in words, that a feature falls into the cell ``code`` between ``edges``."""
     if isinstance(feature, CategoryCode | CrossTable):
         return feature.written([code])
     if phrases := getattr(feature, "phrases", None):

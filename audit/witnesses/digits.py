@@ -30,13 +30,13 @@ class NumberTransform(FormattedLabel):
             return np.asarray(self.transform(np.asarray(self.feature(outputs), float)), float)
 
     def transform(self, numbers: Floats) -> Any:
-        """Return the transformed numbers."""
+        """Return the transformed numbers of the other feature."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Deviation(NumberTransform):
-    """The absolute distance of another feature from a centre."""
+    """The absolute difference between the number of another feature and a fixed centre."""
 
     feature: Feature
     centre: float
@@ -44,11 +44,14 @@ class Deviation(NumberTransform):
 
     @property
     def shown_centre(self) -> str:
-        """The centre as text."""
+        """The centre as text, with `N_PRINTED_DIGITS` significant digits."""
         return format_number(self.centre)
 
     def label_for(self, distances: Iterable[float]) -> str:
-        """Return the label with a centre that is rounded by at most a tenth of the given distances."""
+        """Return the label for use in an event that has the given distances as thresholds.
+
+        The centre is printed with so many digits that its rounding error is at most a tenth of the smallest distance.
+        """
         least = min((distance for distance in distances if 0.0 < distance < math.inf), default=math.inf)
         written = (format_number(self.centre, digits) for digits in range(N_PRINTED_DIGITS, MAX_PRINTED_DIGITS + 1))
         near = (text for text in written if abs(float(text) - self.centre) <= least / 10.0)
@@ -84,7 +87,7 @@ class Exponent(NumberTransform):
 
 @dataclass(frozen=True)
 class LowestBit(NumberTransform):
-    """The exponent of the largest power of two of which a number is a multiple; NaN for zero.
+    """The exponent of the lowest set bit of a number: the largest k for which it is a multiple of 2^k; NaN for zero.
 
     Noise added to 1 in double precision leads only to multiples of 2^-53. Noise added to 0 also leads to finer numbers,
     which reveal that the answer was 0.
@@ -101,14 +104,17 @@ class LowestBit(NumberTransform):
 
 @dataclass(frozen=True)
 class NegativeZero(NumberTransform):
-    """1 where a number is -0.0, else 0. It equals 0.0, but is printed differently, and 1 / y has the other sign."""
+    """A feature that is 1 where a number is -0.0, else 0.
+
+    The numbers -0.0 and 0.0 are equal, but they are printed differently, and their inverses have different signs.
+    """
 
     feature: Feature
     form = "[{0.phrases[0]}]"
 
     @property
     def phrases(self) -> tuple[str, str]:
-        """The conditions that this feature is 1, and that it is 0."""
+        """The conditions, in words, that this feature is 1, and that it is 0."""
         return f"{self.feature.label} is -0.0", f"{self.feature.label} is not -0.0"
 
     def transform(self, numbers: Floats) -> Any:
@@ -119,7 +125,7 @@ class NegativeZero(NumberTransform):
 class Residue(NumberTransform):
     """The remainder of a whole number modulo ``modulus``; NaN for numbers that are not whole.
 
-    For outputs that are ints, the remainder is exact even where no float is.
+    For outputs that are Python ints, the remainder is exact even if the number is too large to be exact as a float.
     """
 
     feature: Feature
@@ -147,7 +153,7 @@ class Residue(NumberTransform):
 
 @dataclass(frozen=True)
 class Scaled(NumberTransform):
-    """A number times a power of ten, rounded down: the whole number of its digits up to this decimal.
+    """A number times 10 to the power ``decimals``, rounded down. For example, 2.347 with 2 decimals gives 234.
 
     A small number is added before rounding, so that a number that is printed with these decimals gives exactly its
     digits.
@@ -166,7 +172,7 @@ class Scaled(NumberTransform):
 
 @dataclass(frozen=True)
 class FilledForTrees(NumberTransform):
-    """Another feature in the form in which a stored `epsaudit.witnesses.learnt.Tree` compares it.
+    """Another feature without NaN and with limited numbers, as a stored `epsaudit.witnesses.learnt.Tree` needs it.
 
     NaN becomes -2e30, and numbers are limited to [-1e30, 1e30].
     """

@@ -33,7 +33,7 @@ from epsaudit.witnesses.serialisation import feature_from_dict, feature_to_dict
 
 
 class Event(Protocol):
-    """A fixed set of outputs."""
+    """A fixed set of outputs. An audit counts how many outputs of the mechanism lie in it."""
 
     def contains(self, outputs: Outputs) -> Bools:
         """Return for each output whether it lies in the event, shape (size,)."""
@@ -44,7 +44,7 @@ class Event(Protocol):
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval of the real line. It does not matter whether infinite ends are included."""
+    """An interval of the real line. Whether infinite ends are included makes no difference."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -52,7 +52,7 @@ class Interval:
     includes_high: bool = True
 
     def contains(self, numbers: NDArray[Any]) -> Bools:
-        """Return which numbers lie in the interval. NaN never does."""
+        """Return for each number whether it lies in the interval. NaN never does."""
         below = numbers <= self.high if self.includes_high or self.high == math.inf else numbers < self.high
         if self.low == -math.inf:
             return np.asarray(below)
@@ -60,7 +60,7 @@ class Interval:
         return np.asarray(above if self.high == math.inf else above & below)
 
     def describe(self, label: str, write: Callable[[float], str] | None = None) -> str:
-        """Return the interval as a condition on ``label``.
+        """Return the interval as a condition on ``label``, for example '0 <= y < 1'.
 
         ``write`` turns a number into text. By default, numbers have as few digits as `find_distinguishing_digits`
         allows.
@@ -83,7 +83,10 @@ class Interval:
 
 
 def codes_in(region: Region) -> list[int]:
-    """Return the numbers of the values or cells that a region of a `CategoryCode` or `CrossTable` contains."""
+    """Return the numbers of the categories or table cells that a region contains.
+
+    The feature of the region must be a `CategoryCode` or a `CrossTable`, which number their values or cells from 0.
+    """
     codes = np.arange(region.feature.number)  # type: ignore[attr-defined]
     return [*np.flatnonzero(sum(interval.contains(codes) for interval in region.intervals)).tolist()]
 
@@ -107,7 +110,7 @@ class Region:
     def contains(self, outputs: Outputs, numbers: NDArray[Any] | None = None) -> Bools:
         """Return for each output whether it lies in the event.
 
-        ``numbers`` are the numbers of the feature, if they are known already.
+        ``numbers`` are the numbers of the feature for these outputs, if the caller has computed them already.
         """
         if self.intervals and numbers is None:
             numbers = self.feature(outputs)
@@ -121,7 +124,7 @@ class Region:
 
     @property
     def numbers(self) -> list[float]:
-        """All numbers that the text of the event contains: ends of intervals, and single outputs that are numbers."""
+        """All numbers in the text of the event: the ends of its intervals, and single outputs that are numbers."""
         ends = [end for one in self.intervals for end in (one.low, one.high)]
         return [*ends, *(atom for atom in (*self.included, *self.excluded) if type(atom) is float)]
 
@@ -186,10 +189,10 @@ def event_from_dict(data: dict[str, Any]) -> Event:
 
 @dataclass(frozen=True)
 class Witness:
-    """The events by which an audit guesses the dataset of an output.
+    """One or two events, from which an audit guesses the dataset of an output.
 
-    Outputs in ``guess_x`` are guesses 'x', outputs in ``guess_x_prime`` are guesses 'x''. At least one of the two
-    events is given. They are disjoint; for outputs in neither event there is no guess.
+    Outputs in the event ``guess_x`` are guesses 'x', and outputs in the event ``guess_x_prime`` are guesses 'x''. One
+    of the two events may be None. They have no output in common; for outputs in neither event there is no guess.
     """
 
     guess_x: Event | None
@@ -205,10 +208,10 @@ class Witness:
         return (self.guess_x is not None) + (self.guess_x_prime is not None)
 
     def guesses(self, outputs: Outputs) -> tuple[Bools | None, Bools | None]:
-        """Return for each output whether it is a guess 'x', and whether it is a guess 'x''.
+        """Return two boolean arrays: whether each output is a guess 'x', and whether it is a guess 'x''.
 
-        The result for an event that is not given is None. Raises `AuditError` if an output lies in both events, because
-        it would count as a correct guess on both datasets.
+        An array is None if its event is None. Raises `AuditError` if an output lies in both events, because it would
+        count as a correct guess on both datasets.
         """
         # An audit's outputs are in normal form already; arrays that a user counts may not be.
         if outputs.dtype.kind in "biu":
@@ -238,7 +241,7 @@ class Witness:
         return guesses, 0 if second is None else int(np.count_nonzero(second))
 
     def describe(self, counts: Counts) -> str:
-        """Return the counts of this witness as a sentence."""
+        """Return counts of this witness in words: for each event, in how many runs on x and on x' it occurred."""
         seen = (self.guess_x, counts.guess_x_on_x, counts.guess_x_on_x_prime)
         seen_prime = (self.guess_x_prime, counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime)
         said = []
@@ -248,7 +251,7 @@ class Witness:
         return "; ".join(said)
 
     def __str__(self) -> str:
-        """Return the text of both events, with enough digits to tell different numbers apart."""
+        """Return the witness as text, with enough digits to distinguish all numbers in its events."""
         events = (self.guess_x, self.guess_x_prime)
         digits = find_distinguishing_digits(
             number for event in events if isinstance(event, Region) for number in event.numbers

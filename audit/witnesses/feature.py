@@ -18,11 +18,11 @@ from epsaudit.outputs.readings import Reading
 
 
 class Feature(Protocol):
-    """A number that is read off each output. Features are frozen dataclasses that can be written to JSON."""
+    """A number that is computed from each output. Features are frozen dataclasses that can be written to JSON."""
 
     @property
     def label(self) -> str:
-        """How the number is written in an event, for example 'y[0]'."""
+        """The text of the feature in an event, for example 'y[0]'."""
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """Return the number of each output, shape (size,), float64; NaN where an output has no such number."""
@@ -34,7 +34,7 @@ older files stay valid."""
 
 
 def path_label(path: OutputPath) -> str:
-    """Return the text of a path as an expression in y, for example 'y[0][name]'."""
+    """Return the text of a path inside an output, as an expression in y such as 'y[0][name]'."""
     label = "y"
     for step in path:
         label = f"{step.name}({label})" if isinstance(step, Reading) else f"{label}[{format_value(step)}]"

@@ -24,8 +24,8 @@ MAX_SHOWN_FEATURES = 5
 class Term(FormattedLabel):
     """A piecewise linear function of one feature, given by its values at increasing knots.
 
-    Beyond the first and the last knot it is constant. ``below``, ``above`` and ``missing`` are its values at -inf, inf
-    and NaN.
+    Beyond the first and the last knot the function is constant. ``below``, ``above`` and ``missing`` are its values at
+    -inf, inf and NaN.
     """
 
     feature: Feature
@@ -47,9 +47,9 @@ class Term(FormattedLabel):
 
 @dataclass(frozen=True)
 class AdditiveModel:
-    """A sum of terms, as naive Bayes and logistic regression on piecewise linear functions learn it.
+    """A learnt score that is a sum of piecewise linear functions (`Term`), each of one feature.
 
-    The label names the features whose terms vary most.
+    Naive Bayes and logistic regression learn such sums. The label names the features whose terms vary most.
     """
 
     terms: tuple[Term, ...]
@@ -74,7 +74,10 @@ class AdditiveModel:
 
     @functools.cached_property
     def _curves(self) -> list[tuple[int, Floats, Floats]]:
-        """Coordinate, knots and values of every term, or an empty list if some terms have no such form."""
+        """The coordinate, the knots and the values of every term, for quick evaluation on complete vectors.
+
+        The list is empty if a term is not a function of a coordinate.
+        """
         found = []
         for one in self.terms:
             if isinstance(one.feature, Coordinate) and one.feature.index >= 0 and one.knots:

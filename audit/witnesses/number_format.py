@@ -15,7 +15,7 @@ MAX_PRINTED_DIGITS = 17
 def format_number(number: float, digits: int = N_PRINTED_DIGITS) -> str:
     """Return a number as text with ``digits`` significant digits.
 
-    A whole number that would lose digits of its own is written in full.
+    A whole number that would be changed by this rounding is written in full.
 
     >>> format_number(0.1 + 0.2), format_number(1234567.0), format_number(1e15), format_number(1234567.8)
     ('0.3', '1234567', '1e+15', '1.23457e+06')
@@ -27,7 +27,7 @@ def format_number(number: float, digits: int = N_PRINTED_DIGITS) -> str:
 
 
 def find_distinguishing_digits(numbers: Iterable[float]) -> int:
-    """Return the smallest number of significant digits with which different numbers are printed differently.
+    """Return the smallest number of significant digits with which all distinct numbers are printed differently.
 
     The result is at least `N_PRINTED_DIGITS`.
 
@@ -42,5 +42,5 @@ def find_distinguishing_digits(numbers: Iterable[float]) -> int:
 
 
 def are_distinguishable(different: Collection[float], digits: int) -> bool:
-    """Say whether distinct numbers are printed differently with this number of digits."""
+    """Return whether distinct numbers are printed differently with this number of significant digits."""
     return len({format_number(number, digits) for number in different}) == len(different)

@@ -21,7 +21,7 @@ from epsaudit.witnesses.feature import OPTIONAL_FIELD, FormattedLabel, path_labe
 
 @dataclass(frozen=True)
 class Value:
-    """The output itself, where it is a number."""
+    """A feature that is the output itself where the output is a number, else NaN."""
 
     label = "y"
 
@@ -52,7 +52,10 @@ class Coordinate(FormattedLabel):
 
 @dataclass(frozen=True)
 class NumberAt(FormattedLabel):
-    """The number at a place inside the output, given by positions, keys and readings; NaN where there is none."""
+    """The number at a place inside the output; NaN where there is no number.
+
+    The place is a path of positions, keys, and readings (ways to parse a value).
+    """
 
     path: OutputPath
     form = "{place}"
@@ -64,7 +67,7 @@ class NumberAt(FormattedLabel):
 
 @dataclass(frozen=True)
 class CategoryCode(FormattedLabel):
-    """The number of the value at a place inside the output in a list of values; NaN for any other value."""
+    """The index, in a list of values, of the value at a place inside the output; NaN for a value that is not listed."""
 
     path: OutputPath
     values: tuple[Hashable, ...]
@@ -72,11 +75,11 @@ class CategoryCode(FormattedLabel):
 
     @property
     def number(self) -> int:
-        """Number of values."""
+        """Number of values in the list."""
         return len(self.values)
 
     def written(self, codes: Sequence[int]) -> str:
-        """Return the condition that the value is one of those with the given numbers."""
+        """Return the condition, in words, that the value at the place is one of those with these indices."""
         names, label = [format_value(self.values[code]) for code in codes], path_label(self.path)
         return f"{label} = {names[0]}" if len(names) == 1 else f"{label} in {{{list_names(names)}}}"
 
@@ -87,7 +90,7 @@ class CategoryCode(FormattedLabel):
 
 @dataclass(frozen=True)
 class Length(FormattedLabel):
-    """The length of a string, tuple, list, set or mapping; NaN for anything else."""
+    """The length of a string, tuple, list, set or mapping at a place inside the output; NaN for anything else."""
 
     path: OutputPath = ()
     form = "len({place})"
@@ -105,9 +108,9 @@ class Length(FormattedLabel):
 
 @dataclass(frozen=True)
 class HasKind(FormattedLabel):
-    """1 where the output is of this kind, else 0.
+    """A feature that is 1 where the output is of a certain kind, such as 'mapping' or 'string', else 0.
 
-    Kinds are named as `epsaudit.outputs.normal_form.kind_of` names them.
+    The names of the kinds are those of `epsaudit.outputs.normal_form.kind_of`.
     """
 
     name: str
@@ -115,7 +118,7 @@ class HasKind(FormattedLabel):
 
     @property
     def phrases(self) -> tuple[str, str]:
-        """The conditions that this feature is 1, and that it is 0."""
+        """The conditions, in words, that this feature is 1, and that it is 0."""
         if self.name == "raised":
             return "raises", "does not raise"
         noun = self.name if self.name == "None" else with_article(self.name)
@@ -129,7 +132,10 @@ class HasKind(FormattedLabel):
 
 @dataclass(frozen=True)
 class Contains(FormattedLabel):
-    """1 where the collection at a place inside the output contains an element, or a mapping a key; else 0."""
+    """A feature that is 1 where a collection contains a certain element, or a mapping a certain key, else 0.
+
+    The collection or mapping is at a place inside the output.
+    """
 
     key: Hashable
     path: OutputPath = field(default=(), metadata=OPTIONAL_FIELD)
@@ -137,7 +143,7 @@ class Contains(FormattedLabel):
 
     @property
     def phrases(self) -> tuple[str, str]:
-        """The conditions that this feature is 1, and that it is 0."""
+        """The conditions, in words, that this feature is 1, and that it is 0."""
         place, key = path_label(self.path), format_value(self.key)
         return f"{place} has {key}", f"{place} has no {key}"
 
@@ -178,7 +184,7 @@ class PositionOf:
 
 
 def equals_number(rows: Floats, number: float) -> Bools:
-    """Return where rows equal a number. NaN equals NaN."""
+    """Return a boolean array: where ``rows`` equal a number. Here NaN equals NaN."""
     return np.isnan(rows) if number != number else rows == number
 
 

@@ -66,7 +66,7 @@ contain these values as code."""
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
     """Return a JSON object from which `feature_from_dict` rebuilds the feature.
 
-    For a feature of any other class, the object holds only its text.
+    For a feature of a class that is not listed in `FEATURE_KINDS`, the object holds only the text of the feature.
     """
     if type(feature) not in STORED_NAMES:
         return {"kind": type(feature).__name__, "text": feature.label}
@@ -94,7 +94,7 @@ def feature_from_dict(data: dict[str, Any]) -> Feature:
 
 
 def _encode_field(value: Any) -> Any:
-    """Return a field of a feature as a JSON value."""
+    """Return the value of a feature's field as a JSON value."""
     if type(value) in STORED_NAMES:
         return feature_to_dict(value)
     if type(value) is tuple:
@@ -103,7 +103,7 @@ def _encode_field(value: Any) -> Any:
 
 
 def _decode_field(value: Any) -> Any:
-    """Return a field of a feature from its JSON value. Lists become tuples."""
+    """Return the value of a feature's field from its JSON value. Lists become tuples."""
     if isinstance(value, dict):
         return feature_from_dict(value) if "kind" in value else output_from_json(value)
     return tuple(map(_decode_field, value)) if isinstance(value, list) else value
