@@ -2,6 +2,6 @@
 
 import lazy_loader
 
-# What each name stands for is said in __init__.pyi and imported when it is first used: a second or two that `epsaudit
-# --help`, or tests that never ask for the pytest fixture, need not pay.
+# __init__.pyi lists the public names. Each is imported when it is first used, because importing all of them takes a
+# second or two, also for `epsaudit --help` and for tests that do not use the pytest fixture.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

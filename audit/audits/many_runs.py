@@ -338,8 +338,8 @@ class ManyRunsResult(Result):
         return {"runs": runs, "event": self.describe_event()}
 
     def _method_lines(self) -> dict[str, str]:
-        most = f"{self.claim.symbol} {lower(self.reach)}, were all scores told apart"
-        only = f"{self.seed}, of how ties were broken: the scores were given"
+        most = f"{self.claim.symbol} {lower(self.reach)}, if the scores separated all runs"
+        only = f"{self.seed}, which decides only how ties are broken: the scores were given"
         said = {"at most": most, "method": self.describe_method(), "assumes": self.assumption}
         return said if self.reproducible else said | {"seed": only}
 

@@ -118,8 +118,8 @@ def audit_scores(
       counts     30 of 30 guessed in and 30 of 30 guessed out are right, of 500 canaries
       parameter  epsilon proven 1
       method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.bounds.one_run)
-      assumes    fair coins, independent of each other; nothing of how canaries influence each other
-      seed       1, of the order of the canaries only: the coins and scores were given
+      assumes    fair coins, independent of each other; canaries may influence each other
+      seed       1, which decides only the order of the canaries: the coins and scores were given
     >>> values = [*range(200, 600), *range(400)]  # 400 runs with the canary, and 400 without
     >>> found = audit_scores([True] * 400 + [False] * 400, values, epsilon=0.5, runs=range(800))
     >>> found.violates_claim, round(found.reach, 2)

@@ -293,7 +293,7 @@ class Accounts:
         guess in this round so far.
         """
         wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
-        most = wealth.max(axis=(0, 2))  # and an average is no more
+        most = wealth.max(axis=(0, 2))  # the average wealth is at most this maximum
         likely = np.flatnonzero((np.maximum(most, most[self.at_claim]) >= self.needed) & ~self._ever)
         if not len(likely):
             return

@@ -414,7 +414,7 @@ class AuditResult(PairResult):
         first = (seen.guess_x_on_x, seen.guess_x_on_x_prime)
         second = (seen.guess_x_prime_on_x, seen.guess_x_prime_on_x_prime)
         if {first, second} <= {(seen.runs_x, seen.runs_x_prime), (0, 0)}:
-            return "no event told the pair apart"
+            return "no event distinguished the two datasets"
         return str(self.witness)
 
     def describe_method(self) -> str:

@@ -230,7 +230,7 @@ class TestCoverage:
         for result in results:
             again = audit_scores(coins, np.zeros(1000), claim=PureDP(1.0), guesses=200, seed=result.seed)
             assert again == result == OneRunResult.from_dict(json.loads(json.dumps(result.to_dict())))
-            assert f"seed       {result.seed}, of the order of the canaries only" in str(result)
+            assert f"seed       {result.seed}, which decides only the order of the canaries" in str(result)
             assert not result.reproducible
 
     def test_coins_that_are_not_fair_are_not_covered(self):

@@ -178,7 +178,7 @@ def _pair_scores(opened: Floats, closed: Floats, names: Sequence[str]) -> Iterat
     design = (opened * scale).astype(np.float32)
     folds = np.arange(len(design)) % N_ATTACK_FOLDS
     order = np.argsort(folds, kind="stable")
-    # a pair in the other order is an observation of the other side, so that the regression has no constant
+    # every pair is used in both orders, with opposite labels, so that the regression needs no constant
     rows = np.repeat(order, 2)
     mirrored = np.where(np.arange(len(rows)) % 2 == 0, np.float32(1.0), np.float32(-1.0))
     found, out_of_fold = fit_logistic_ridge(

@@ -177,8 +177,8 @@ class OneRunResult(Result):
             method += f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
         elif self.rule.decided_by_output and claimed_delta(self.tested) > 0.0:
             method += f"; {DELTA_ERROR_SHARE:.0%} of the error set aside for delta"
-        only = f"{self.seed}, of the order of the canaries only: the coins and scores were given"
-        assumed = "fair coins, independent of each other; nothing of how canaries influence each other"
+        only = f"{self.seed}, which decides only the order of the canaries: the coins and scores were given"
+        assumed = "fair coins, independent of each other; canaries may influence each other"
         return {"method": method, "assumes": assumed, **({"seed": only} if self.given else {})}
 
     def describe_event(self) -> str:

@@ -115,7 +115,7 @@ def draw_round(
             yield result
     except GeneratorExit:
         is_enough = True
-        for _ in drawn:  # a few chunks: stopping workers in the middle takes longer than they do
+        for _ in drawn:  # finishing the few chunks that were begun takes less time than stopping the workers
             pass
         raise
     finally:

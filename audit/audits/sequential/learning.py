@@ -291,7 +291,7 @@ class Learner:
                 (outputs[:size], outputs_prime[:size]),
                 length_of(outputs) > 1 and size >= MIN_OUTPUTS_TO_LEARN,
             )
-            data = table_of(*sides, features, only_groups=only_groups)  # no single features besides the sums
+            data = table_of(*sides, features, only_groups=only_groups)  # only the features of sums
             sums = list(SUMS.candidates(data))
             if only_groups and not sums:
                 data = table_of(*sides, features)
