@@ -46,7 +46,7 @@ def fields_to_json(thing: Any, names: list[str] | tuple[str, ...]) -> dict[str, 
 
 
 def from_json(hint: Any, data: Any) -> Any:
-    """Return the object that a JSON value represents; the type hint says of which type it is.
+    """Return the object that a JSON value represents; its type is the one that the type hint names.
 
     A JSON value that does not fit the type hint is returned unchanged. The class that receives it must refuse it.
     """

@@ -246,10 +246,10 @@ class ZCDP(_Checked):
     symbol: ClassVar[str] = "rho"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """Return the smallest rho that allows both probabilities: the supremum of D_a / a over the orders a > 1.
+        """Return the smallest rho that allows an event with probability p on x and p_prime on x'.
 
-        D_a is the larger of the two Renyi divergences of order a between Bernoulli(p) and Bernoulli(p_prime). Numerical
-        errors never make the result too large.
+        It is the supremum of D_a / a over the orders a > 1, where D_a is the larger of the two Renyi divergences of
+        order a between Bernoulli(p) and Bernoulli(p_prime). Numerical errors never make the result too large.
         """
         p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
         return _over_orders(lambda orders: _two_sided_renyi(orders, p, p_prime))
@@ -346,7 +346,7 @@ class ApproxZCDP(_Checked):
     symbol: ClassVar[str] = "rho"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """Return the smallest rho that allows both probabilities.
+        """Return the smallest rho that allows an event with probability p on x and p_prime on x'.
 
         A part of the output distribution with weight delta may be anything, so it is chosen such that the rest of the
         probabilities differ least. The result is the smallest rho of zCDP for the rest.
@@ -417,7 +417,7 @@ class TradeOff(Claim):
         return cls(tuple((float(epsilon), profile(float(epsilon))) for epsilon in epsilons))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """Return the smallest advantage that allows both probabilities.
+        """Return the smallest advantage that allows an event with probability p on x and p_prime on x'.
 
         It is |p - p_prime|, divided by the difference that f allows at the smallest of p, p_prime, 1 - p and 1 -
         p_prime.

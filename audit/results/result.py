@@ -246,7 +246,7 @@ class PairResult(Result):
         def counts(self) -> Counts: ...
 
     def find_pair(self, pairs: Iterable[DatasetPair]) -> DatasetPair | None:
-        """Return the one of the ``pairs`` that this result is about, or None if it is not among them.
+        """Return the pair among ``pairs`` that this result is about, or None if it is not among them.
 
         Pairs are compared by name and, if the result has a digest, by their data.
         """

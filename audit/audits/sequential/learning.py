@@ -197,9 +197,9 @@ class Growth:
 
 
 class Learner:
-    """The planner of a sequential audit for one pair; it chooses the bets of both strategies before each round.
+    """The planner of a sequential audit for one pair; before each round it chooses the bets of two strategies.
 
-    Both strategies read the same table of outputs, and share the weighted sums of features that were learnt from it, so
+    The strategies read the same table of outputs, and share the weighted sums of features that were learnt from it, so
     that nothing is learnt twice. The conservative strategy chooses its event in every second round. The aggressive
     strategy, which uses these sums and simple families of events, chooses in every round, and less often for long
     vectors.
@@ -228,7 +228,7 @@ class Learner:
         self._known: dict[int, Features] = {}
 
     def plan(self, outputs: Outputs, outputs_prime: Outputs) -> PlannedBets:
-        """Return the bets of both strategies for the next round, learnt from all outputs so far.
+        """Return the bets of the conservative and of the aggressive strategy for the next round, from all outputs.
 
         At first the conservative strategy copies the aggressive one. Later it compares the same scores as an audit of
         fixed size, with the same correction for choosing the best of many, and takes the event for which the greatest

@@ -78,10 +78,10 @@ def detectable(
 ) -> float | None:
     """Estimate the smallest parameter that an audit would have refuted, if its events were as common as in this audit.
 
-    The function imagines a mechanism that leaks exactly this parameter. If Gaussian noise can attain such a claim, the
-    mechanism adds Gaussian noise, and guesses by its likelihood ratio. Otherwise the mechanism attains the parameter on
-    the event for which this audit has the strongest evidence. The number of correct guesses is approximated by a normal
-    distribution.
+    The function imagines a mechanism that leaks exactly this parameter. If Gaussian noise can leak exactly what a claim
+    of this kind allows, the mechanism adds Gaussian noise, and guesses by its likelihood ratio. Otherwise the mechanism
+    attains the parameter on the event for which this audit has the strongest evidence. The number of correct guesses is
+    approximated by a normal distribution.
 
     Parameters
     ----------
