@@ -418,7 +418,7 @@ class TestRefusals:
             ({"canaries": SINGLE}, "One canary in one run shows nothing"),
             ({"canaries": SINGLE, "runs": 9}, "are gradients, which have no loss"),
             ({"canaries": dirac_gradients(2, 9), "score": "gradient"}, "have 9 dimensions and DP-SGD in numpy has 650"),
-            ({"seconds": 3.0}, "one run has none between"),
+            ({"seconds": 3.0}, "a single run has no such moment"),
             ({"score": "los"}, "Did you mean 'loss'"),
             ({"iterates": "some"}, "must be 'last' or 'all'"),
             ({"fit": lambda features, targets, rng: 0, "epsilon": 1.0}, "is for ready trainers, and"),

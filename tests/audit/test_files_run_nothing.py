@@ -86,7 +86,7 @@ def test_reproduce_runs_what_a_file_names_only_with_run(stored, command, capsys)
     file = file_of(stored, command)
     assert main(["reproduce", file, "--out", "script.py"]) == 0
     assert not Path("ran").exists()
-    assert "Not run, as only audit.json names it: " in (said := capsys.readouterr().err)
+    assert "Not run, because only audit.json names it: " in (said := capsys.readouterr().err)
     assert "marked.py:count" in said
     assert "marked" not in Path("script.py").read_text().partition('"""\n')[2]
     assert main(["reproduce", file, "--run", "--out", "script.py"]) == 0
@@ -117,7 +117,7 @@ def test_the_name_of_a_result_is_imported_only_with_run(stored, words, capsys):
     file = file_of(stored)
     assert main([name, file, *options]) == 2
     assert not Path("ran").exists()
-    assert "Not run, as only audit.json names it: marked:mechanism would be imported." in capsys.readouterr().err
+    assert "Not run, because only audit.json names it: marked:mechanism would be imported." in capsys.readouterr().err
     main([name, file, *options, "--run"])
     assert Path("ran").exists()
 

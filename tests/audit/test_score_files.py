@@ -244,6 +244,6 @@ def test_what_is_assumed_of_columns_without_names_is_said(tmp_path, capsys):
     np.save(tmp_path / "scores.npy", np.stack([COINS, VALUES], axis=1))
     assert main(["scores", str(tmp_path / "scores.npy"), "--epsilon", "1"]) == AS_EXPECTED
     said = capsys.readouterr().out
-    assert "they were taken for included, score, in this order. No column says of which run a score is" in said
+    assert "they were taken for included, score, in this order. No column says to which run a score belongs" in said
     with pytest.raises(AuditError, match=r"included has shape \(8, 5\)"):
         audit_scores(COINS.reshape(8, 5), VALUES.reshape(8, 5), epsilon=1.0)

@@ -94,8 +94,7 @@ def bound_and_print(
     settings : mapping
         The claim, the number of runs, the confidence, the seed and the timeout.
     max_delta : float
-        A bound holds except with a probability that is part of the bound. A bound whose probability exceeds this number
-        counts as a failure.
+        An upper bound may exclude some runs. It counts as a failure if their probability may exceed this number.
 
     Returns
     -------

@@ -36,9 +36,11 @@ def holdout(
     quiet: bool,
     numbers: dict[str, float],
 ) -> int:
-    """Run ``epsaudit holdout``: audit a release by two files of scores, or by the tables train, holdout and release.
+    """Run ``epsaudit holdout``: audit a released table, such as synthetic data, with a holdout.
 
-    Prints the result and writes files. Returns the exit status, which is 1 if the claim is refuted.
+    The input is two files of scores (of the train records and of the holdout records), or the three tables train,
+    holdout and release. Prints the result and writes files. Returns the exit status, which is 1 if the claim is
+    refuted.
     """
     given = [option for option, file in {"--train": train, "--holdout": holdout, "--release": release}.items() if file]
     if (len(files), len(given)) not in ((2, 0), (0, 3)):
@@ -71,7 +73,7 @@ def holdout(
     show = printer(quiet or as_json)
     show(str(result))
     if result.reach > 0.0 and not result.limits:
-        show(f"  at most    {result.claim.symbol} {lower(result.reach)}, were all pairs guessed correctly")
+        show(f"  at most    {result.claim.symbol} {lower(result.reach)} if all pairs were guessed correctly")
     if out is not None:
         with typed(recorded_command(seed)):
             results.save([result], out)

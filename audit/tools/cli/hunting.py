@@ -90,7 +90,11 @@ def hunt_function(
         claimed = stated_claims(claim, environment, values, timeout=timeout)
 
     def save_finding(number: int, finding: Finding, seed: int) -> None:
-        """Write a refutation and, if there is one, its strongest variant to files as soon as they are certified."""
+        """Write a certified refutation to a file of the folder ``out``.
+
+        The pair of datasets may have been simplified. If the original pair gives a larger bound, this result is
+        written, too.
+        """
         for which, one in (("refuted", finding), ("strongest", finding.strongest)):
             if one is not None and out is not None:
                 results.save([_with_command(one, form, seed)], out / f"{which}-{number}.json")

@@ -60,7 +60,8 @@ def reproduce(
         words = _split_words(function, "--function")
     elif words and not run:
         shown = visible(shlex.join(_describe_command(words)))
-        print(f"epsaudit: Not run, as only {file} names it: {shown}. Read it; --run runs it.", file=sys.stderr)
+        said = f"Not run, because only {file} names it: {shown}. Read it first; --run runs it."
+        print(f"epsaudit: {said}", file=sys.stderr)
         words = []
     data = _find_pair(result, [pair] if pair else pairs)
     served = _request_description(words) if words else None

@@ -31,6 +31,6 @@ def refuse_to_import(names: Sequence[str], file: Path, run: bool) -> None:
     """
     if not run and (foreign := [name for name in dict.fromkeys(names) if ":" in name]):
         raise AuditError(
-            f"Not run, as only {file} names it: {', '.join(map(visible, foreign))} would be imported. Read it; --run "
-            "runs it, and --mechanism PACKAGE.MODULE:OBJECT runs what you name."
+            f"Not run, because only {file} names it: {', '.join(map(visible, foreign))} would be imported. Read it "
+            "first; --run runs it, and --mechanism PACKAGE.MODULE:OBJECT runs what you name."
         )

@@ -190,7 +190,8 @@ def _name_roles(file: Path, found: NDArray[Any], notes: list[str]) -> Columns:
     note = f"The columns of {file} have no names; they were taken for {', '.join(names)}, in this order."
     if "run" not in names:
         note += (
-            " No column says of which run a score is: one run was assumed, each row a canary with a coin of its own."
+            " No column says to which run a score belongs: one run was assumed, in which each row is a canary that was "
+            "included by its own coin."
         )
     notes.append(note)
     return {name: found[:, place] for place, name in enumerate(names)}

@@ -87,7 +87,7 @@ def scores(
     show = printer(quiet or as_json)
     show(str(result))
     if result.reach > 0.0 and "at most" not in dict(result.lines()):
-        show(f"  at most    {result.claim.symbol} {result.reach:.4g}, were all guesses right")
+        show(f"  at most    {result.claim.symbol} {result.reach:.4g} if all guesses were correct")
     for name, value in usual.items():
         show(f"  no bound   {name}: epsilon {value:.4g}")
     if out is not None:

@@ -121,5 +121,5 @@ def _check_command(command: str) -> str:
         known.make_context(name, words[1:])
     except (click.UsageError, AuditError) as error:
         said = error.format_message() if isinstance(error, click.UsageError) else str(error)
-        return f"FORGED: the command {visible(clipped(command, 200))!r} is none of epsaudit's: {visible(said)}"
+        return f"FORGED: the command {visible(clipped(command, 200))!r} is not valid: {visible(said)}"
     return ""

@@ -40,8 +40,8 @@ def audit_tables(
     """Certify a lower bound on the privacy loss of a released table, such as synthetic data.
 
     The records were split at random into a train part and a holdout part, and the release was computed from the train
-    part only. The audit computes several scores that compare each record with the release: distances, densities, rare
-    combinations of values, targeted queries and likelihoods. It then pairs train records with holdout records at
+    part only. The audit computes several scores that compare each record with the released table: distances, densities,
+    rare combinations of values, targeted queries and likelihoods. It then pairs train records with holdout records at
     random, and guesses from the scores which record of each pair is in the train part. The bound follows from the
     number of correct guesses; see `epsaudit.audit_holdout`.
 

@@ -26,12 +26,12 @@ HASH_SEED = 64
 
 
 def rare_combination_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
-    """Return scores that are high for records whose rare combinations of values also occur in the release.
+    """Return scores that are high for records whose rare combinations of values also occur in the released table.
 
     There is one score for single columns, one for pairs and one for triples of columns. Each score is a weighted mean
-    over combinations of columns of a log ratio: the frequency of the record's values in the release, divided by their
-    frequency among all records. The weight is the reciprocal of the number of records with these values, so that rare
-    values count most. Returns the scores by name, with one value per distinct record.
+    over combinations of columns of a log ratio: the frequency of the record's values in the released table, divided by
+    their frequency among all records. The weight is the reciprocal of the number of records with these values, so that
+    rare values count most. Returns the scores by name, with one value per distinct record.
     """
     n_columns = len(encoded.is_number)
     found = {}
@@ -49,9 +49,10 @@ def rare_combination_scores(encoded: Encoded, rng: np.random.Generator) -> dict[
 def query_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
     """Return scores that compare, for random sets of columns, how many records agree with a record on the whole set.
 
-    - ``queries``: the mean log ratio of the number of agreeing records in the release to the number among all records;
-    - ``matched queries``: the fraction of the sets of columns on which some record of the release agrees with the
-      record, while no other train or holdout record does.
+    - ``queries``: the mean log ratio of the number of agreeing records in the released table to the number among all
+      records;
+    - ``matched queries``: the fraction of the sets of columns on which some record of the released table agrees with
+      the record, while no other train or holdout record does.
 
     Each score has one value per distinct record. Such counts are the features of the query-based attack on synthetic
     data (Houssiau et al. 2022, https://arxiv.org/abs/2211.06550; Meeus et al. 2023, https://arxiv.org/abs/2306.10308).
@@ -71,8 +72,8 @@ def count_agreeing(encoded: Encoded, columns: Sequence[int], exact: bool = False
     """Count, for each distinct record, the records that agree with it on the given columns.
 
     Returns two arrays: the number of agreeing train and holdout records (including the record itself), and the number
-    of agreeing records of the release. Two records agree on a column if they have the same bin or category or, if
-    ``exact`` is true, the same value.
+    of agreeing records of the released table. Two records agree on a column if they have the same bin or category or,
+    if ``exact`` is true, the same value.
     """
     values = [part.codes if exact else part.bins for part in (encoded.records, encoded.release)]
     cells = _number_cells(np.concatenate([one[:, columns] for one in values]))
@@ -113,7 +114,7 @@ def _draw_combinations(n_columns: int, size: int, rng: np.random.Generator) -> I
 
 
 def _log_frequency_ratio(in_release: Floats, among_records: Floats, encoded: Encoded) -> NDArray[np.float64]:
-    """Return the log ratio of the frequency in the release to the frequency among all train and holdout records.
+    """Return the log ratio of the frequency in the released table to the frequency among all train and holdout records.
 
     The arguments are counts; one half is added to each count so that the ratio is finite.
     """

@@ -22,7 +22,7 @@ of 0 gives a finite ratio."""
 
 
 def release_rows_searched(encoded: Encoded) -> int:
-    """Return the number of distinct rows of the release that take part in the search for nearest neighbours.
+    """Return the number of distinct rows of the released table that take part in the search for nearest neighbours.
 
     It is smaller than the release if the search would compute more than `MAX_SEARCHED_DISTANCES` distances.
     """
@@ -30,17 +30,17 @@ def release_rows_searched(encoded: Encoded) -> int:
 
 
 def distance_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
-    """Return scores by the distance of each record to the release, by name, with one value per distinct record.
+    """Return scores by the distance of each record to the released table, by name, with one value per distinct record.
 
-    - ``copies``: the number of records of the release that are equal to the record;
+    - ``copies``: the number of records of the released table that are equal to the record;
     - ``distance``, ``second distance``: the distance to the closest and to the second closest distinct record of the
-      release. It compares ranks of numbers, and categories. It is 0 only for equal records;
-    - ``distance ratio``: the closest distance divided by the second closest. It is small if one record of the release
-      is much closer than all others;
+      released table. It compares ranks of numbers, and categories. It is 0 only for equal records;
+    - ``distance ratio``: the closest distance divided by the second closest. It is small if one record of the released
+      table is much closer than all others;
     - ``scaled distance``, ``scaled distance ratio``: the same for a distance that compares standardised numbers;
-    - ``local density``, ``near density``: the log ratio of the density of the release around the record to the density
-      of other train and holdout records around it. The densities are estimated from the distance to the first neighbour
-      and from the distance to the fifth neighbour. This is the attack DOMIAS (van Breugel et al. 2023,
+    - ``local density``, ``near density``: the log ratio of the density of the released table around the record to the
+      density of other train and holdout records around it. The densities are estimated from the distance to the first
+      neighbour and from the distance to the fifth neighbour. This is the attack DOMIAS (van Breugel et al. 2023,
       https://arxiv.org/abs/2302.12580) with nearest-neighbour densities.
     """
     searched = _sample_rows(encoded.release, release_rows_searched(encoded), rng)

@@ -28,7 +28,7 @@ MISSING_NUMBER = -3.0 * EXTREME
 class EncodedRows:
     """The distinct records of a table, one row per distinct record, in the forms that the scores need.
 
-    The table is either the release, or train and holdout together. Rows are sorted by their values.
+    The table is either the released table, or train and holdout together. Rows are sorted by their values.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class EncodedRows:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The records (train and holdout together) and the release, both encoded in the same way.
+    """The records (train and holdout in one table) and the released table, both encoded in the same way.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Encoded:
 
 
 def encode_tables(records: Table, release: Table) -> Encoded:
-    """Encode records (train and holdout in one table) and a release with the same columns, and return both.
+    """Encode records (train and holdout in one table) and a released table with the same columns, and return both.
 
     >>> records = Table(("age",), (None,), np.array([[30.0], [20.0], [30.0]]))
     >>> found = encode_tables(records, Table(("age",), (None,), np.array([[30.0], [40.0]])))

@@ -24,7 +24,7 @@ MIN_TREE_ROWS = 1000
 
 
 def marginal_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
-    """Return log-likelihood ratios of each distinct record: a model of the release against a model of all records.
+    """Return log-likelihood ratios of each distinct record: a model of the released table against one of all records.
 
     - ``marginals``: in both models, the columns are independent;
     - ``tree``: in both models, pairs of columns that are joined by a tree are dependent (Chow and Liu 1968). The tree
@@ -50,10 +50,11 @@ def marginal_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Flo
 
 
 def _log_likelihood_ratio(cells: list[Ints], counts: list[Floats], size: int) -> Floats:
-    """Return, for each distinct record, the log ratio of its cell's frequencies in the release and among all records.
+    """Return, for each distinct record, the log ratio of two frequencies: in the released table and among all records.
 
-    A cell is a combination of values. ``cells`` and ``counts`` contain the cell and the number of copies of each
-    distinct row, first for the records and then for the release; ``size`` is the number of cells.
+    They are the frequencies of the record's cell, which is a combination of values. ``cells`` and ``counts`` contain
+    the cell and the number of copies of each distinct row, first for the records and then for the released table;
+    ``size`` is the number of cells.
     """
     logs = []
     for cell, count in zip(cells, counts, strict=True):

@@ -107,9 +107,10 @@ def find_neighbours(
 
 
 def _find_candidates(points: Singles, targets: Singles, step: int) -> Ints:
-    """Return, for each point, the indices of the columns of ``targets`` that may be its nearest neighbours.
+    """Return, for each point, the indices of columns of ``targets`` among which its nearest neighbours are searched.
 
-    ``targets`` is processed in steps of ``step`` columns.
+    The columns of ``targets`` are divided into groups. All columns of the groups that contain the nearest columns are
+    returned. ``targets`` is processed in blocks of ``step`` columns.
     """
     n_groups = step // GROUP_SIZE
     nearest = np.empty((len(points), targets.shape[1] // GROUP_SIZE), np.float32)

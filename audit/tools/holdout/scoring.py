@@ -19,7 +19,7 @@ SCORE_STREAM = 3
 def score_records(
     records: Table, release: Table, seed: int | None = None
 ) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
-    """Compute scores that compare each train or holdout record with a release, for guessing which records are in train.
+    """Compute scores that compare train and holdout records with a released table, to guess which records are in train.
 
     The scores depend only on the set of records, the set of released records and the seed. They do not depend on the
     order of the records, nor on which record is in train, so that an attacker could compute them. Equal records have

@@ -47,7 +47,10 @@ class ExactLaw(NamedTuple):
 
     @classmethod
     def of_trace(cls, trace: PairTrace | None) -> ExactLaw | None:
-        """Return the exact law of the whole output if the trace knows it and it refutes the claim, else None."""
+        """Return the exact law (distribution) of the output that a trace has found.
+
+        Return None if there is no trace, or if the law is unknown or does not refute the claim.
+        """
         if trace is None or trace.exact is None:
             return None
         return cls(trace.exact, trace.sentence())

@@ -84,7 +84,7 @@ def description_at(
 def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
     """Read a schema from a JSON or TOML file, or from the object that such a file contains.
 
-    The entry ``data`` describes the data by one of four keys, beside which further attributes of `Table` may stand:
+    The entry ``data`` describes the data by one of four keys. It may also contain further attributes of `Table`.
 
     - ``"numbers": [low, high]`` for a list of numbers between bounds,
     - ``"symbols": [...]`` for a list of symbols,
@@ -127,7 +127,7 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
 
 
 def value_combinations(parameters: Mapping[str, Any]) -> list[tuple[ParameterValues, int]]:
-    """Return all combinations of parameter values, each with the number of parameters that lack their first value.
+    """Return all combinations of parameter values, each with the number of values that are not first in their list.
 
     The combinations are sorted by this number. Raises `AuditError` if the values of a parameter are not a list.
     """

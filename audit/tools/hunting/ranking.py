@@ -27,7 +27,7 @@ The smoothed predictions of an audit, with their error rates lowered by a quarte
 
 
 class _ObservedRates(CandidateScore):
-    """A score whose events have exactly the error rates that were observed in the outputs, without smoothing.
+    """A score for events that uses the error rates observed in the outputs, without any smoothing.
 
     An event is a set of outputs beyond a threshold, with its complement as the opposite guess, or a pair of opposite
     tails. Audits smooth the rates; the screen of a hunt does not.

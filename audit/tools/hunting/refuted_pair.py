@@ -89,7 +89,8 @@ def _shrink_refuted(
 ) -> tuple[Candidate, int]:
     """Return the simplest candidate found that still refutes the claim, and the number of tests that were made.
 
-    A test is a short audit of a simpler candidate or, if the exact law of the output is known, a trace.
+    A candidate is a pair of datasets with parameter values. A test is a short audit of a simpler candidate or, if the
+    exact distribution of the output is known, a trace.
     """
     fewest, most = SHRINKING_RUNS
     trials, budget = min(max(4 * audited.runs, fewest), most), context.budget

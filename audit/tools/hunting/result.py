@@ -120,12 +120,12 @@ class Hunt:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The certified refutations."""
+        """The certified refutations of this hunt."""
         return tuple(one.finding for one in self.attempts if one.finding is not None)
 
     @property
     def audits(self) -> tuple[SequentialResult, ...]:
-        """The results of all audits."""
+        """The results of all audits of this hunt."""
         return tuple(one.result for one in self.attempts if one.result is not None)
 
     @property

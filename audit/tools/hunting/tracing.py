@@ -57,7 +57,7 @@ class HuntTracer:
             self._untraceable.add(key)
 
     def exact_law(self, candidate: Candidate) -> ExactLaw | None:
-        """Trace a candidate; return the exact law of its output if it is known and refutes the claim, else None."""
+        """Trace a candidate; return the exact law (distribution) of its output if it refutes the claim, else None."""
         return ExactLaw.of_trace(next(self.traces([candidate], self._context.budget.latest), None))
 
     def suspected(self) -> list[ScreenedCandidate]:

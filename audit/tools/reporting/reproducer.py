@@ -177,7 +177,10 @@ class Reproducer:
 
     @functools.cached_property
     def game(self) -> MembershipGame:
-        """The membership game that the script plays; it says at which point of the claim the guesses are tested."""
+        """The membership game that the script plays: a coin chooses a dataset, and a guess from the output names it.
+
+        The object says at which point of the claim the guesses are tested.
+        """
         result, claim = self.result, self.result.claim
         if isinstance(result, SequentialResult):
             return MembershipGame(result.rounds[-1].strategies[result.best].tangent)

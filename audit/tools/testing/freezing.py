@@ -163,7 +163,7 @@ def _write_terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _write_intervals(event: Event | None) -> tuple[IntervalEnds, ...]:
-    """Convert an event to a tuple of intervals; a single number becomes an interval of length 0.
+    """Convert an event (a set of numbers) to a tuple of intervals; a single number becomes an interval of length 0.
 
     Single numbers that the event excludes from an interval are ignored.
     """

@@ -212,9 +212,10 @@ class FrozenTest:
         return guesses
 
     def log_wealth(self, counts: Counts) -> Floats:
-        """Return the logarithm of the betting wealth after the given counts of correct and wrong guesses.
+        """Return the logarithm of the wealth of the bets after the given counts of correct and wrong guesses.
 
-        The fields of ``counts`` may be arrays; the result has their shape.
+        The wealth is the evidence against the claim. The fields of ``counts`` may be arrays; the result has their
+        shape.
         """
         fractions, weights = np.array(self.bets).T
         logs = betting.log_factors(self.epsilon, self.delta, self.events, fractions)

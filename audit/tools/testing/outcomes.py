@@ -123,10 +123,10 @@ def longest_round(result: SequentialResult) -> StrategyRecord:
 
 
 def describe_frequencies(witness: Witness, counts: Counts, claim: Claim) -> str:
-    """Say how much more often an event occurred on one dataset than on the other, and what the claim allows.
+    """Return a clause on how much more often an event occurred on one dataset than on the other.
 
-    The witness has up to two events; the one with the larger ratio of frequencies is described. Return an empty text if
-    the ratio is within the claim.
+    It also says which ratio the claim allows. ``witness`` has up to two events, one that indicates x and one that
+    indicates x'; the event with the larger ratio is described. Return an empty text if the ratio is within the claim.
 
     >>> from epsaudit import PureDP
     >>> from epsaudit.witnesses.events import Interval, Region
@@ -221,7 +221,7 @@ def frozen_outcome(
 
 
 def _describe_guesses(verdict: frozen.Verdict) -> str:
-    """Say how many guesses of a frozen test were right and wrong, and which odds the claim allows."""
+    """Return a clause on the result of a frozen test: how many guesses were right and wrong, and the allowed odds."""
     counts, test = verdict.counts, verdict.test
     correct, wrong = int(counts.correct), int(counts.wrong)
     by_delta = test.delta * test.events / 2.0 * verdict.runs / max(correct + wrong, 1)  # theory.md#membership-game

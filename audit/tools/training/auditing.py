@@ -217,7 +217,9 @@ def audit_training(
     confidence_of(confidence)
     limit = math.inf if seconds is None else seconds_of(seconds)
     if runs == 1 and seconds is not None:
-        raise AuditError("seconds= ends an audit between training runs, and one run has none between; leave it out.")
+        raise AuditError(
+            "seconds= ends an audit between training runs, and a single run has no such moment; leave it out."
+        )
     training = _Training(fit, data, canaries, score, iterates, fresh_randomness)
     name = training.name
     if checkpoint is not None:
@@ -276,7 +278,7 @@ def audit_training(
         f"{'canary' if len(canaries) == 1 else 'canaries'}, scored by {training.score_description}."
     ]
     if made < runs:
-        notes.append(f"The time given ended it after {made:,} of {runs:,} runs.")
+        notes.append(f"The time limit ended the audit after {made:,} of {runs:,} runs.")
     more: dict[str, Any] = {"given": False} if isinstance(result, OneRunResult) else {}
     more |= {"reproducible": isinstance(fit, DPSGDTrainer), "seconds": time.monotonic() - started}
     return replace(result, notes=(*result.notes, *notes), **more)
@@ -417,7 +419,7 @@ class _Training:
         """A description of the score for the notes of a result, such as 'the loss and the last iterate'."""
         if not isinstance(self.score, str):
             return "the function itself" if self.score is None else "a function of the model"
-        what = {"loss": "the loss", "reference": "the loss beside a reference's", "gradient": "the gradient"}
+        what = {"loss": "the loss", "reference": "the loss minus that of a reference model", "gradient": "the gradient"}
         return f"{what[self.score]} and {'the last iterate' if self.iterates == 'last' else 'all iterates'}"
 
     def learn_reference(self, rng: np.random.Generator) -> None:

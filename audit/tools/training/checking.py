@@ -41,7 +41,7 @@ class TrainingCheck:
     def refuted(self) -> tuple[Part, ...]:
         """The results of the tests that refute the training.
 
-        If the training is correct, there is any such result with probability at most ``false_alarm``.
+        If the training is correct, there are no such results, except with probability at most ``false_alarm``.
         """
         return tuple(part for part in self.parts if part.p_value <= self.false_alarm / len(self.parts))
 
@@ -141,7 +141,7 @@ def check_training(
     ...     return step(parts) * 16 / len(parts[0])
     >>> print(check_training(wrong, clip=1.0, noise=1.0, batch=16, shapes=[20, 40]))
     2 of 8 tests refute the training:
-      normaliser: an example, with what it changes of others, moves the sum by one clipping norm at most; ...
+      normaliser: an example, with its effect on other examples, moves the sum by one clipping norm at most; ...
       normaliser: the sum is divided by a constant, as the expected batch size of 16; ...
     """
     clip, noise = finite_at_least(clip, 0.0, "clip"), finite_at_least(noise, 0.0, "noise")
@@ -210,14 +210,17 @@ def _test_sampler(runs: Sequence[Sequence[NDArray[np.int64]]], examples: int, ra
     # two Poisson runs have equal batches in a step with at most the probability of the most likely batch
     number = min(map(len, runs))
     same = math.exp(max(number * examples * math.log(max(rate, 1.0 - rate)), -700.0)) if again else 1.0
-    coins = f"each example is in by a coin of {rate:g}"
+    coins = f"each example is in a batch with probability {rate:g}, independently"
     return [
-        Part("sampler", coins, f"{total:,} of {flips:,} were", min(1.0, 2.0 * min(tails))),
-        Part("sampler", f"{coins}, so that batches have many sizes", f"all have {sizes[0]}", equal),
+        Part("sampler", coins, f"{total:,} of {flips:,} were in a batch", min(1.0, 2.0 * min(tails))),
+        Part("sampler", f"{coins}, so that batch sizes vary", f"all batches have {sizes[0]} examples", equal),
         Part(
-            "sampler", f"{coins}, so that batches share examples", "those of an epoch share none", math.exp(log_apart)
+            "sampler",
+            f"{coins}, so that batches share examples",
+            "the batches of an epoch share no example",
+            math.exp(log_apart),
         ),
-        Part("sampler", "a run's schedule is nobody's to know", "a second run has the same", same),
+        Part("sampler", "the batches of a run are random", "a second run has the same batches", same),
     ]
 
 
@@ -260,5 +263,8 @@ def _test_accountant(noise: float, rate: float, steps: int, epsilon: float, delt
     least = float(loss.self_compose(steps).get_epsilon_for_delta(delta))
     requirement = f"{steps:,} steps of rate {rate:g} with noise {noise:g} need epsilon {least:.4g} at delta {delta:g}"
     return Part(
-        "accountant", requirement, f"it says {epsilon:.4g}", 0.0 if epsilon < least * (1.0 - NORM_TOLERANCE) else 1.0
+        "accountant",
+        requirement,
+        f"the accountant reports {epsilon:.4g}",
+        0.0 if epsilon < least * (1.0 - NORM_TOLERANCE) else 1.0,
     )

@@ -20,7 +20,7 @@ PREFERENCE_FACTOR = 1.2
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """A rule that guesses, from one noisy update of DP-SGD, whether the batch contained the added examples.
+    """A rule that guesses, from one noisy update of DP-SGD, whether a group of crafted examples was added to the batch.
 
     The rule standardises the update, reduces it to one number and compares this number with a threshold.
     """
@@ -48,7 +48,7 @@ class Guess:
             return np.asarray(np.sum(apart**2, axis=-1) if self.weights is None else apart @ self.weights)
 
     def __call__(self, update: Floats) -> bool:
-        """Return the guess for one update: true if the batch seems to have contained the added examples."""
+        """Return the guess for one update: true if crafted examples seem to have been added to the batch."""
         return bool((self.values(update) > self.threshold) == self.above)
 
 
@@ -70,11 +70,12 @@ def best_threshold(without_group: Floats, with_group: Floats) -> tuple[float, bo
 
 
 def learn_guess(without_group: Floats, with_group: Floats, directions: Sequence[Floats]) -> Guess:
-    """Learn a rule that distinguishes updates with the added examples from updates without; return the strongest rule.
+    """Learn a rule that guesses, from an update of DP-SGD, whether crafted examples were added to the batch.
 
-    The first half of the updates determines the scale of each coordinate and the difference of the two means. The
-    second half chooses among candidate rules: projections on ``directions``, the projection on this difference, and the
-    sum of squares.
+    The arguments are samples of updates without and with these examples, and directions to try. The first half of the
+    updates determines the scale of each coordinate and the difference of the two means. The second half chooses the
+    strongest among several rules: projections on ``directions``, the projection on this difference, and the sum of
+    squares.
     """
     half = len(without_group) // 2
     means = [one[:half].mean(axis=0) for one in (without_group, with_group)]

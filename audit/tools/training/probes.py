@@ -70,7 +70,10 @@ class Optimiser:
 
     @property
     def n_others(self) -> int:
-        """Number of examples that a crafted batch contains besides the added examples."""
+        """Number of examples in a crafted batch that are always there.
+
+        A test runs the step on batches with and without a group of additional examples, which are not counted here.
+        """
         return min(max(ACCUMULATED_PARTS, round(self.batch)), MAX_OTHER_EXAMPLES)
 
     @functools.cached_property
@@ -100,7 +103,10 @@ class Optimiser:
 
     @functools.cached_property
     def constant_direction(self) -> Floats:
-        """Unit vector with equal coordinates: the direction of the gradients of all examples except the added ones."""
+        """Unit vector with equal coordinates.
+
+        In most tests it is the direction of the gradients of all examples that are in every batch.
+        """
         return np.full(self.dimensions, 1.0 / math.sqrt(self.dimensions))
 
     def group_size(self, separation: float = SEPARATION) -> int:
@@ -137,8 +143,8 @@ class Optimiser:
         least = math.ceil(1.2 * math.log(self.level) / math.log1p(-wrong))
         if least > MAX_STEPS_FACTOR * self.steps:
             raise AuditError(
-                f"noise is {self.noise:g}: so little noise hides nearly nothing, and a step without any would be "
-                f"refuted only by {least:,} right guesses in a test. "
+                f"noise is {self.noise:g}: so little noise hides nearly nothing, and even a step without any "
+                f"noise would be refuted only by {least:,} correct guesses in a test. "
                 f"Give steps={math.ceil(least / MAX_STEPS_FACTOR):,}."
             )
         return max(least, steps)
@@ -181,10 +187,10 @@ class Probe:
         return others, np.concatenate([np.tile(self.example, (self.group, 1)), others])
 
     def directions(self) -> list[Floats]:
-        """Return unit vectors along which the added examples may move the sum of gradients.
+        """Return unit vectors along which the group of added examples may move the sum of gradients.
 
-        They are the direction of the gradients of the added examples, and that of the other examples. A gradient of
-        zeros has no direction and is left out.
+        They are the direction of the gradients of the added examples, and that of the other examples in the batch. A
+        gradient of zeros has no direction and is left out.
         """
         lengths = [(one, float(np.linalg.norm(one))) for one in (self.example, self.other)]
         return [one / length for one, length in lengths if length > 0.0]

@@ -97,9 +97,9 @@ def run_test(optimiser: Optimiser, probe: Probe, number: int) -> Part:
     one, other = without_group @ direction, with_group @ direction
     moved = abs(float(np.mean(other) - np.mean(one))) / probe.group
     noise = math.sqrt((np.var(one) + np.var(other)) / 2.0) / optimiser.noise
-    much = "no noise" if noise < 1e-6 else f"{noise:.3g} times the noise"
+    much = "there is no noise" if noise < 1e-6 else f"the noise is {noise:.3g} times the claimed noise"
     added = "an added example moves" if probe.group == 1 else f"each of {probe.group} added examples moves"
-    observation = f"{added} it by {moved:.3g} norms, beside {much}; {n_correct:,} of {guesses:,} guesses were right"
+    observation = f"{added} the sum by {moved:.3g} norms, and {much}; {n_correct:,} of {guesses:,} guesses were correct"
     p = optimiser.p_value(n_correct, guesses, probe.group)
     name = probe.name
     if p <= optimiser.level:
@@ -170,11 +170,11 @@ def _make_probe(
 def _probe_beside_others(optimiser: Optimiser, parts: int) -> Probe:
     """Return a probe that tests whether noise hides added examples for any gradients of the other examples.
 
-    A probe is a pair of crafted batches. Several gradients of the other examples are tried: with norm 0, with a norm
-    below, at or above the clipping norm, and with one huge gradient. The probe that reveals the added examples best is
-    returned.
+    A probe is a pair of crafted batches, of which the second contains the added examples. Several gradients of the
+    other examples are tried: with norm 0, with a norm below, at or above the clipping norm, and with one huge gradient.
+    The probe that reveals the added examples best is returned.
     """
-    requirement = "noise hides an example beside any other gradients"
+    requirement = "noise hides an example, whatever the other gradients are"
     make = functools.partial(_make_probe, optimiser, parts, "noise", requirement, HUGE_NORM * optimiser.full_direction)
     level = optimiser.constant_direction
     candidates = [make(other=norm * level) for norm in (0.5, 0.0, 1.0, 2.0, HUGE_NORM)]
@@ -182,11 +182,12 @@ def _probe_beside_others(optimiser: Optimiser, parts: int) -> Probe:
 
 
 def _probe_weakest_direction(optimiser: Optimiser) -> Probe:
-    """Return a probe whose added examples have gradients in the direction with the least noise.
+    """Return a probe that tests whether the noise is large enough in every direction.
 
-    Several directions are tried, which are estimated from updates without the added examples: the coordinate with the
-    smallest variance, the coordinates without noise, the last principal component, and two parameters whose noise is
-    correlated.
+    A probe is a pair of crafted batches, of which the second contains added examples. Their gradients have the
+    direction with the least noise. Several directions are tried, which are estimated from updates without the added
+    examples: the coordinate with the smallest variance, the coordinates without noise, the last principal component,
+    and two parameters whose noise is correlated.
     """
     requirement = "noise hides an example in every direction"
     sums = np.array([_default_probe(optimiser).noisy_sum(optimiser, False) for _ in range(LEARNING_STEPS)])
@@ -210,7 +211,10 @@ def _probe_weakest_direction(optimiser: Optimiser) -> Probe:
 
 
 def _default_probe(optimiser: Optimiser) -> Probe:
-    """Return a probe with the usual settings; its added examples have gradients along `Optimiser.full_direction`."""
+    """Return a probe with the usual settings, that is a pair of crafted batches that differ in added examples.
+
+    The gradients of the added examples have the direction `Optimiser.full_direction`.
+    """
     return _make_probe(optimiser, 1, "noise", "", HUGE_NORM * optimiser.full_direction)
 
 
@@ -236,7 +240,8 @@ def _most_correlated_direction(optimiser: Optimiser, apart: Floats) -> Floats | 
 def _probe_norms(optimiser: Optimiser, parts: int) -> Probe:
     """Return a probe that tests the clipping of gradients of any norm.
 
-    Several norms of the added examples are tried; the norm that reveals them best is chosen.
+    A probe is a pair of crafted batches that differ in added examples. Several norms of the added examples are tried;
+    the norm that reveals them best is chosen.
     """
     requirement = "an example of any norm moves the sum by one clipping norm at most"
     make = functools.partial(_make_probe, optimiser, parts, "clipping", requirement)
@@ -244,9 +249,10 @@ def _probe_norms(optimiser: Optimiser, parts: int) -> Probe:
 
 
 def _probe_layers(optimiser: Optimiser) -> Probe:
-    """Return a probe that tests clipping of single layers: only one parameter has a gradient in the added examples.
+    """Return a probe that tests whether a gradient in only one parameter (layer) is clipped correctly.
 
-    All parameters are tried; the one that reveals the added examples best is chosen.
+    A probe is a pair of crafted batches that differ in added examples. All parameters are tried; the one that reveals
+    the added examples best is chosen.
     """
     requirement = "an example moves each parameter by one clipping norm at most"
     make = functools.partial(_make_probe, optimiser, 1, "clipping", requirement)
@@ -256,11 +262,12 @@ def _probe_layers(optimiser: Optimiser) -> Probe:
 
 
 def _probe_influence(optimiser: Optimiser, parts: int) -> Probe:
-    """Return a probe that tests whether the added examples change the contribution of the other examples to the sum.
+    """Return a probe that tests whether added examples change the contribution of the other examples to the sum.
 
-    The gradients of the other examples are opposite to those of the added examples, or have another direction.
+    A probe is a pair of crafted batches that differ in added examples. The gradients of the other examples are opposite
+    to those of the added examples, or have another direction.
     """
-    requirement = "an example, with what it changes of others, moves the sum by one clipping norm at most"
+    requirement = "an example, with its effect on other examples, moves the sum by one clipping norm at most"
     first = np.zeros(optimiser.dimensions)
     first[0] = 0.5
     level = optimiser.constant_direction
@@ -278,8 +285,8 @@ def _probe_influence(optimiser: Optimiser, parts: int) -> Probe:
 def _probe_normaliser(optimiser: Optimiser) -> Probe:
     """Return a probe that tests whether the sum of gradients is divided by a constant.
 
-    It has a large number of other examples. If the divisor depends on the size of the batch, added examples change the
-    weight of all of them.
+    A probe is a pair of crafted batches that differ in added examples. This probe has a large number of other examples:
+    if the divisor depends on the size of the batch, the added examples change the weight of all of them.
     """
     requirement = f"the sum is divided by a constant, as the expected batch size of {optimiser.batch:g}"
     level, groups = optimiser.constant_direction, sorted({1, optimiser.group_size()})
@@ -321,7 +328,10 @@ def _test_fresh_noise(optimiser: Optimiser, number: int) -> list[Part]:
             guess = learn_guess(without_group, with_group, [means[1] - means[0]])
             counts.append(sum(guess(one) == coin for one, coin in zip(values[last], coins[last], strict=True)))
         plain, n_correct = counts
-        observation = f"less the noise of {when} before, {n_correct:,} of {lag:,} guesses were right, else {plain:,}"
+        observation = (
+            f"after subtraction of the noise of {when} before, {n_correct:,} of {lag:,} guesses were correct, and "
+            f"{plain:,} without subtraction"
+        )
         # if guesses are as good without subtraction of the earlier noise, other tests report the fault
         p = optimiser.p_value(n_correct, lag, group) if n_correct > plain else 1.0
         found.append(Part("noise", "noise is fresh in each step", observation, p))
