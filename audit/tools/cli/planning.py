@@ -106,7 +106,10 @@ def plan_hunt(target: HuntTarget, candidates: Sequence[Candidate], options: Opti
 
 
 def describe_hunt(planned: dict[str, Any]) -> str:
-    """Return sentences that describe a planned hunt. ``planned`` is the dictionary from `plan_hunt`."""
+    """Return sentences that describe a planned hunt: what would run, how long it takes, what it could certify.
+
+    ``planned`` is the dictionary from `plan_hunt`.
+    """
     screening = _about(planned["seconds_of_screening"])
     if planned["audits"] is None:
         audits = f"as many as fit into {planned['seconds']:g} seconds"

@@ -168,7 +168,10 @@ def _embed(parts: list[EncodedRows], is_number: NDArray[np.bool_]) -> list[Singl
 
 
 def _axes(part: EncodedRows, is_number: NDArray[np.bool_], n_levels: Ints) -> Singles:
-    """Return the coordinates of each row: ranks and scaled numbers, and an indicator of each common category."""
+    """Return the coordinates of each row of a table as a point, for a search by Euclidean distance.
+
+    The coordinates are the ranks and the scaled values of numbers, and an indicator of each common category.
+    """
     indicators = [
         (np.minimum(column, levels - 1)[:, None] == np.arange(levels)).astype(np.float32) * np.float32(0.5**0.5)
         for column, levels in zip(part.bins[:, ~is_number].T, n_levels, strict=True)

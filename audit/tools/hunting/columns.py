@@ -77,7 +77,7 @@ class Column:
 
 
 class Variant(NamedTuple):
-    """Something that a hunt tries (a value of a column, a record or a dataset), with a description in words."""
+    """A value of a column, a record or a dataset that a hunt tries, with a description in words and a complexity."""
 
     content: Any
     words: str

@@ -28,7 +28,7 @@ from epsaudit.tools.hunting.time_budget import TimeBudget
 
 @dataclass(eq=False)
 class ScreenedCandidate:
-    """A candidate, together with the results of tracing and screening it.
+    """A candidate (a pair of datasets with parameter values), with the results of tracing and screening it.
 
     Screening makes a small number of runs to rank the candidate. Tracing runs the function on both datasets with the
     same random numbers to see whether private data reach the output without noise.
@@ -61,9 +61,11 @@ CHECKPOINTED_FIELDS = ("rank", "seen", "kept", "failure", "pace", "raised", "law
 
 @dataclass
 class HuntContext:
-    """The state that the steps of a hunt share: the audited function, options, time limit, candidates and results.
+    """The state of a hunt, which is a search for datasets and parameters that refute a privacy claim.
 
-    The fields after ``checkpoint`` change during the hunt.
+    All steps of the hunt share this object. It contains the audited function, the options, the time budget, the
+    candidates (pairs of datasets with parameter values) and the results. The fields after ``checkpoint`` change during
+    the hunt.
     """
 
     target: HuntTarget
@@ -93,9 +95,9 @@ class HuntContext:
 
     @functools.cached_property
     def places_of_parameters(self) -> dict[str, int]:
-        """Positions of the combinations of parameter values in the order of the candidates; usual values come first.
+        """For each combination of parameter values, its position in the list of all combinations that the hunt tries.
 
-        The keys are digests of the values (`Candidate.parameters_key`).
+        Usual values come first. The keys are digests of the values (`Candidate.parameters_key`).
         """
         keys = dict.fromkeys(one.candidate.parameters_key for one in self.everyone)
         return {key: place for place, key in enumerate(keys)}
@@ -108,17 +110,17 @@ class HuntContext:
     def is_refuted(self, candidate: Candidate) -> bool:
         """Return whether an audit of this candidate would be redundant, because the claim is already refuted elsewhere.
 
-        This is the case if, for each of the candidate's combinations of a relation and a parameter value, the claim was
-        refuted on ordinary data or on data of the same kind (`degenerate_kind`: empty data, or records with missing
-        values).
+        A candidate is a pair of datasets with parameter values. Its audit is redundant if, for each of its combinations
+        of a neighbouring relation and a parameter value, the claim was refuted on ordinary data or on data of the same
+        kind (`degenerate_kind`: empty data, or records with missing values).
         """
         kinds = {"", degenerate_kind(candidate)}
         return all(kinds & self.refuted_kinds[one] for one in covered_combinations(candidate))
 
     def mark_refuted(self, candidate: Candidate) -> None:
-        """Record that this candidate refuted the claim.
+        """Record that a candidate (a pair of datasets with parameter values) refuted the claim.
 
-        The record is made for each of its combinations of a relation and a parameter value.
+        The record is made for each of its combinations of a neighbouring relation and a parameter value.
         """
         for combination in covered_combinations(candidate):
             self.refuted_kinds[combination].add(degenerate_kind(candidate))
@@ -160,7 +162,8 @@ class HuntContext:
     def ordered_once(self, name: str, make: Callable[[], list[ScreenedCandidate]]) -> list[ScreenedCandidate]:
         """Return the candidates to audit, the most promising first, from the checkpoint if they are stored there.
 
-        Otherwise call ``make`` and store its result. The candidates are also appended to ``examined``.
+        A candidate is a pair of datasets with parameter values. If the checkpoint does not contain them, call ``make``
+        and store its result. The candidates are also appended to ``examined``.
 
         Parameters
         ----------

@@ -19,7 +19,10 @@ from epsaudit.tools.hunting.shrinking import MAX_SHRINKING_TESTS
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of a hunt. The constructor raises `AuditError` for a value that is out of range."""
+    """The options of a hunt, which is a search for datasets and parameters that refute a privacy claim.
+
+    The constructor raises `AuditError` for a value that is out of range.
+    """
 
     adjacency: Relation | None = None
     """The relation that the claim is for. Pairs that are not neighbours under it are left out. None tries all

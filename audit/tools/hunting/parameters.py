@@ -45,7 +45,7 @@ def candidates(
 ) -> list[Candidate]:
     """Return the candidates of a hunt: pairs of datasets, each combined with values of the mechanism's parameters.
 
-    The simplest candidates come first.
+    The simplest candidates come first. The datasets are derived from a description of the data.
 
     Parameters
     ----------

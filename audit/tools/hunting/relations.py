@@ -79,7 +79,7 @@ class AlreadyChecked(Adjacency):
 
 @dataclass(frozen=True)
 class WithinNorm(Adjacency):
-    """A relation between vectors of query answers whose distance in a norm is at most ``bound``.
+    """A neighbouring relation between vectors of query answers: their distance in a norm is at most ``bound``.
 
     `epsaudit.MaxChange` is the same relation for the norm 'linf'.
     """

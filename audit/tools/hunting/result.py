@@ -64,7 +64,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Attempt:
-    """The outcome for one candidate that a hunt audited or tried to audit."""
+    """The outcome for one candidate that a hunt audited or tried to audit.
+
+    A candidate is a pair of datasets with parameter values.
+    """
 
     candidate: Candidate
     """The candidate."""
@@ -93,7 +96,11 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Hunt:
-    """The result of a hunt: the audits of all candidates, the certified refutations, and facts about the search."""
+    """The result of a hunt, which is a search for datasets and parameters that refute a privacy claim.
+
+    It contains the audits of all candidates (pairs of datasets with parameter values), the certified refutations, and
+    facts about the search.
+    """
 
     name: str
     """Name of the function."""

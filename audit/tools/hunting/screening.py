@@ -37,7 +37,7 @@ certificate."""
 
 
 def screen_remaining(context: HuntContext) -> list[ScreenedCandidate]:
-    """Screen the candidates that still need it by a small number of runs, and return them, the most promising first.
+    """Rank candidates by a small number of runs of each (screening), and return them, the most promising first.
 
     Candidates that a trace suspects, or for which the claim is already refuted, are not screened. Screening takes at
     most a third of the time that is left. If the largest number of audits is already reached, only the first candidate
@@ -61,7 +61,9 @@ def screen_remaining(context: HuntContext) -> list[ScreenedCandidate]:
 def screen_candidate(
     context: HuntContext, one: ScreenedCandidate, end: float, n_waiting: int, most: int = SCREENING_RUNS
 ) -> bool:
-    """Run a candidate a few times, and store its rank, the duration of a run, and the share of exceptions.
+    """Run a candidate (a pair of datasets with parameter values) a few times, to decide whether to audit it.
+
+    Stores its rank, the duration of a run, and the share of runs that raised an exception.
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ def _refuse_if_all_raised_alike(both: tuple[Outputs, Outputs]) -> None:
 
 
 def failure_sentences(context: HuntContext) -> tuple[str, ...]:
-    """Return sentences about the candidates that failed, for the report of the hunt.
+    """Return sentences about the candidates (pairs of datasets) that could not be run, for the report of the hunt.
 
     There is one sentence per parameter value, with the number of failures and the first error message.
     """

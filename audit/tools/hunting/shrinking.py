@@ -37,7 +37,10 @@ def shrink(
     until: float = math.inf,
     max_tests: int = MAX_SHRINKING_TESTS,
 ) -> tuple[Candidate, int]:
-    """Simplify a candidate as long as it still shows a leak, and return the simplest candidate and the number of tests.
+    """Simplify a candidate as long as it still shows a leak; return the simplest candidate and the number of tests.
+
+    A candidate is a pair of datasets with parameter values. It is simplified by leaving out records, by simpler values
+    in records, and by simpler parameter values.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ def shrink(
 
 
 class _Proposal(NamedTuple):
-    """A candidate that `shrink` tests as a replacement for the present candidate."""
+    """A pair of datasets with parameter values that `shrink` tests as a replacement for the present one."""
 
     candidate: Candidate
     equally_simple: bool
@@ -116,10 +119,10 @@ def _proposals(
     values: Mapping[str, Sequence[Any]],
     ranges: Mapping[int, tuple[Any, Any]],
 ) -> Iterator[_Proposal]:
-    """Yield the candidates to test in place of the present one, those with the fewest records first.
+    """Yield variants of a candidate (a pair of datasets with parameter values) that `shrink` tests in its place.
 
-    Candidates that are as simple as the present one come last. ``describe`` and ``values`` are those of `shrink`, and
-    ``ranges`` is the result of `_ranges_of_columns`.
+    Variants with the fewest records come first, and variants that are as simple as the candidate come last.
+    ``describe`` and ``values`` are those of `shrink`, and ``ranges`` is the result of `_ranges_of_columns`.
     """
     relations, parameters = candidate.adjacencies, candidate.parameters
     # without a relation the caller guarantees only for this pair that its datasets are neighbours
@@ -156,7 +159,7 @@ def candidate_with(
     parameters: ParameterValues,
     describe: Callable[[ParameterValues], Any],
 ) -> Candidate | None:
-    """Return a copy of a candidate with other records and other parameter values, or None if the copy would be invalid.
+    """Return a copy of a candidate with other records and other parameter values; None if the copy would be invalid.
 
     Parameters
     ----------

@@ -23,7 +23,9 @@ def audit_candidate(
     max_seconds: float = 0.0,
     one_call_per_run: bool = False,
 ) -> SequentialResult:
-    """Audit one candidate sequentially, that is until its claim is refuted or a limit is reached; return the result.
+    """Audit a candidate (a pair of datasets with parameter values) sequentially, and return the result.
+
+    The audit ends when the claim is refuted or a limit is reached.
 
     Parameters
     ----------

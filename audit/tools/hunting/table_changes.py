@@ -26,7 +26,10 @@ SURPLUS_FACTOR = 10
 
 
 class TableChange(NamedTuple):
-    """A pair of datasets that a hunt tries: the rows of x and x', their difference in words, and a complexity."""
+    """A pair of datasets that a hunt tries: the rows of x and x', a description of their difference, and a complexity.
+
+    Simple pairs have a small complexity and are tried first.
+    """
 
     x: TableRows
     x_prime: TableRows

@@ -63,9 +63,10 @@ class HuntTracer:
     def suspected(self) -> list[ScreenedCandidate]:
         """Trace the candidates, and return those for which the trace suspects a leak, the largest suspected loss first.
 
-        For each combination of a neighbouring relation, a parameter value and a kind of data (`degenerate_kind`), only
-        one candidate is returned: one whose exact law refutes the claim, if there is any, else the one with the largest
-        suspected loss. Tracing takes at most a sixth of the time that is left.
+        A trace runs the function on both datasets with the same random numbers. For each combination of a neighbouring
+        relation, a parameter value and a kind of data (`degenerate_kind`), only one candidate is returned: one whose
+        exact law refutes the claim, if there is any, else the one with the largest suspected loss. Tracing takes at
+        most a sixth of the time that is left.
         """
         context = self._context
         end = time.perf_counter() + context.budget.left() / 6.0

@@ -120,15 +120,15 @@ class Optimiser:
     def max_correct_probability(self, group: int) -> float:
         """Return the largest probability with which a guess can be correct if the step is private as claimed.
 
-        The guess says whether a batch contains ``group`` added examples.
+        The guess says whether ``group`` crafted examples were added to the batch.
         """
         return float(ndtr(group * (1.0 + NORM_TOLERANCE) / self.noise / 2.0))
 
     def p_value(self, n_correct: int, guesses: int, group: int) -> float:
         """Return a p-value for the hypothesis that the step is private as claimed.
 
-        It is an upper bound on the probability of at least ``n_correct`` correct guesses among ``guesses``, if each
-        guess is about ``group`` added examples.
+        It is an upper bound on the probability of at least ``n_correct`` correct guesses among ``guesses``. Each guess
+        says whether ``group`` crafted examples were added to a batch.
         """
         return float(bdtrc(n_correct - 1, guesses, self.max_correct_probability(group))) if n_correct else 1.0
 
@@ -198,8 +198,8 @@ class Probe:
     def noisy_sum(self, optimiser: Optimiser, included: bool) -> Floats:
         """Make one step of the optimiser and return the noisy sum of gradients, in clipping norms, shape (dimensions,).
 
-        ``included`` says whether the batch contains the added examples. Raises `AuditError` if the update has a wrong
-        shape.
+        ``included`` says which of the two batches is used: the one without or the one with the added examples. Raises
+        `AuditError` if the update has a wrong shape.
         """
         gradients = self.batches[included] * optimiser.clip  # a new array, because a step may write into it
         with np.errstate(all="ignore"):  # a step may normalise gradients of zeros
