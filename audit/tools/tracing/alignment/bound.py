@@ -32,9 +32,8 @@ from epsaudit.tools.tracing.alignment.certain import (
     path_losses_by_output,
 )
 from epsaudit.tools.tracing.alignment.checks import (
-    GENUINE_RUNS,
+    SEEDS_COMPARED,
     WATCHED_RUNS,
-    GenuineRun,
     exceptions_of,
     require_no_memory,
     require_random_draws,
@@ -43,6 +42,7 @@ from epsaudit.tools.tracing.alignment.checks import (
 from epsaudit.tools.tracing.alignment.explanation import EXPLAINED_RUNS, explained
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.matching import matched_epsilon
+from epsaudit.tools.tracing.alignment.ordinary_run import OrdinaryRun
 from epsaudit.tools.tracing.alignment.paths import SAMPLED_RUNS, Side, require_enumerated_paths
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, runner
 from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample_losses, upper_mean
@@ -366,7 +366,7 @@ class PairBound:
         both = self.pair.x, self.pair.x_prime
         self.known_exceptions: set[str] = set()
         self.returned_none = True  # until `_check_repeats` sees another output
-        settings: dict[str, Any] = {"seed": self.seed + GENUINE_RUNS, "known_exceptions": self.known_exceptions}
+        settings: dict[str, Any] = {"seed": self.seed + SEEDS_COMPARED, "known_exceptions": self.known_exceptions}
         self.watched = [runner(self.call, one, look_for_samplers=True, **settings) for one in both]
         self.sides = [Side(runner(self.call, one, **settings)) for one in both]
         self.directions = [(self.sides[0], self.sides[1]), (self.sides[1], self.sides[0])]
@@ -469,23 +469,23 @@ class PairBound:
 
         def returns_none(side: int, number: int) -> bool:
             seed = self.seed + number
-            return runner(self.call, both[side], seed)(GenuineRun(seed)).output is None
+            return runner(self.call, both[side], seed)(OrdinaryRun(seed)).output is None
 
         return only_returns_none(returns_none)
 
     def _check_repeats(self) -> None:
         """Raise `Parted` if draws are not random, or if a run does not depend on its dataset and its draws alone."""
         for side, dataset in zip(self.watched, (self.pair.x, self.pair.x_prime), strict=True):
-            seeds = range(self.seed, self.seed + GENUINE_RUNS)
-            genuine = [
-                runner(self.call, dataset, seed)(GenuineRun(seed, number < WATCHED_RUNS))
+            seeds = range(self.seed, self.seed + SEEDS_COMPARED)
+            ordinary = [
+                runner(self.call, dataset, seed)(OrdinaryRun(seed, number < WATCHED_RUNS))
                 for number, seed in enumerate(seeds)
             ]
-            self.returned_none &= all(one.output is None for one in genuine)
-            require_random_draws(genuine)
-            again = GenuineRun(self.seed, watches_generators=True)
-            require_no_memory(genuine[0], runner(self.call, dataset, self.seed)(again))
-            self.known_exceptions |= exceptions_of(genuine)
+            self.returned_none &= all(one.output is None for one in ordinary)
+            require_random_draws(ordinary)
+            again = OrdinaryRun(self.seed, watches_generators=True)
+            require_no_memory(ordinary[0], runner(self.call, dataset, self.seed)(again))
+            self.known_exceptions |= exceptions_of(ordinary)
             for number in range(CHECKED_REPEATS):
                 first = side(AlignmentRun(self.seed + number))
                 again = runner(self.call, dataset, self.seed + 1 + number)(
@@ -494,7 +494,7 @@ class PairBound:
                 same = [one[:4] for one in first.events] == [one[:4] for one in again.events]
                 if not same or first.form != again.form:
                     raise Parted("equal draws gave another output: not all randomness is recorded")
-            for one in genuine:
+            for one in ordinary:
                 require_same_output(one, side)
 
     def _certain_by_paths(self, equal: bool = False) -> CertainBound | None:

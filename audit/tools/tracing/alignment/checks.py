@@ -1,7 +1,7 @@
 """Checks of what an alignment assumes: draws are random, recorded, and treated like ordinary numbers.
 
-A *genuine* run gets the numbers of the original samplers. Genuine runs with other seeds must have other draws, and a
-tracked run with the draws of a genuine run must return what the genuine run returned. Needs Python 3.8 and numpy,
+An *ordinary* run gets the numbers of the original samplers. Ordinary runs with other seeds must have other draws, and a
+tracked run with the draws of an ordinary run must return what the ordinary run returned. Needs Python 3.8 and numpy,
 because it runs in the process of the audited code.
 """
 
@@ -16,24 +16,20 @@ from typing import Any
 import numpy as np
 
 from epsaudit import serve
-from epsaudit.tools.tracing.alignment.discrete import discrete_law, index_law
-from epsaudit.tools.tracing.alignment.generators import advance, state_of
-from epsaudit.tools.tracing.alignment.library_calls import Additive, PostProcessed, Selected, known_call
+from epsaudit.tools.tracing.alignment.noise_laws import LAWS
+from epsaudit.tools.tracing.alignment.ordinary_run import OrdinaryRun
 from epsaudit.tools.tracing.alignment.run import (
     AlignmentRun,
-    CheckedRun,
     Parted,
     Runner,
     broken_numbers,
-    copied,
     is_object,
-    noise_law,
 )
 from epsaudit.tools.tracing.alignment.tracked import TrackedNumber
-from epsaudit.tools.tracing.listening import paused
+from epsaudit.tools.tracing.primitives import UNIFORM
 
-GENUINE_RUNS = 40
-"""[formula] Genuine runs whose discrete draws are compared; equal fair coins in all of them have probability 2^-39."""
+SEEDS_COMPARED = 40
+"""[formula] Ordinary runs whose discrete draws are compared; equal fair coins in all of them have probability 2^-39."""
 COINCIDENCE = math.log(1e-9)
 """[chosen] Log probability below which equal discrete draws in all runs are no coincidence."""
 SAME_NUMBER = 1e-9
@@ -41,133 +37,19 @@ SAME_NUMBER = 1e-9
 SIXTEEN_ROUNDINGS = 2.0**-48
 """[formula] Relative rounding error of sixteen operations on floats."""
 WATCHED_RUNS = 4
-"""[chosen] Genuine runs in which the states of generators are stored, which takes longer than most draws."""
+"""[chosen] Ordinary runs in which the states of generators are stored, which takes longer than most draws."""
 NUMBER_IN_TEXT = re.compile(r"[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?")
 """A decimal number without its sign."""
 
 
-class GenuineRun(CheckedRun):
-    """A run in which samplers answer as usual; it stores what they answered.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the positions that are chosen from populations. All other draws are those of the original samplers.
-    watches_generators : bool
-        Whether to store the states of generators.
-    """
-
-    def __init__(self, seed: int, watches_generators: bool = False) -> None:
-        super().__init__()
-        self.rng, self.watches_generators = np.random.default_rng(seed), watches_generators
-        self.states: list[int | None] = []
-        """For each draw a hash of the state of its generator, or None if the generator is unknown or did not change."""
-        self.continuous: list[float] = []
-        """Numbers with a density, without their centres and scales, in the order of draws."""
-        self.discrete: list[tuple[str, str, float]] = []
-        """For each other draw its name, its outcome as text, and its log probability."""
-        self.values: list[float] = []
-        """Values with which a tracked run has the same noise: those of `continuous`, and of whole numbers."""
-        self.outcomes: list[Any] = []
-        """Outcomes of the discrete draws of a tracked run."""
-        self.answers: list[Any] = []
-        """Answers of mechanisms."""
-
-    def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
-        """Call a sampler, and store its answer."""
-        centre, states, fixed = fields
-        with paused():
-            answer = self._made(make)
-            if "filled" in states:
-                self.discrete.append((name, repr(answer), 0.0))
-                self.outcomes.append(answer)
-                return answer
-            law, scale, centre = noise_law(states["law"], 0.0 if centre is None else centre, fixed)
-            if law is None:
-                known = discrete_law(name, make, fixed)
-                log_probability = known.log_probability(answer) if known.known else 0.0
-                self.discrete.append((name, repr(answer), log_probability))
-                self.outcomes.append(answer)
-                return copied(answer)
-            numbers = np.asarray(answer, float) - np.asarray(centre, float)
-            if law == "geometric":
-                self.discrete.append((name, repr(answer), 0.0))
-                self.values += np.ravel(numbers).tolist()
-                return answer
-            if {"low", "high"} & {*fixed}:
-                low, high = fixed.get("low", 0.0), fixed.get("high", 1.0)
-                numbers = (numbers - low) / (high - low)
-            self.continuous += np.ravel(numbers / np.asarray(scale, float)).tolist()
-            self.values += np.ravel(numbers).tolist()
-            return answer
-
-    def _made(self, make: Any) -> Any:
-        """Call a sampler, and store the state that its generator had."""
-        before = state_of(make) if self.watches_generators else None
-        answer = make()
-        if self.watches_generators:
-            self.states.append(None if state_of(make) == before else before)
-        return answer
-
-    def _note_choice(self, make: Any) -> None:
-        """Store the state of the generator of a choice from a population, and let the generator go on."""
-        self._made(functools.partial(advance, make))
-
-    def answer(self, kind: str, name: str, make: Any, *_: Any, **__: Any) -> Any:
-        """Choose positions from a population, or call another recorded function."""
-        if kind != "sample":
-            return make()
-        with paused():
-            if self.watches_generators:
-                self._note_choice(make)
-            law, take = index_law(name, make)
-            self.outcomes.append(law.draw(self.rng))
-            return take(copied(self.outcomes[-1]))
-
-    def mechanism(self, name: str, make: Any, stated: Any) -> Any:
-        """Call a mechanism of a library."""
-        known = known_call(name, make)
-        if stated.norm == "event" or isinstance(known, PostProcessed):
-            return make()
-        with paused():
-            answer = make()
-            if isinstance(known, Additive):
-                self._store_noise(name, known, float(answer) - float(known.value))
-            elif isinstance(known, Selected):
-                self.outcomes.append(known.drawn(answer))
-                self.discrete.append((name, repr(answer), known.law.log_probability(self.outcomes[-1])))
-            else:
-                self.answers.append(answer)
-                self.values += list_numbers(answer)
-            return copied(answer)
-
-    def _store_noise(self, name: str, call: Additive, noise: float) -> None:
-        """Store the noise of a mechanism; two-sided geometric noise as a difference of two geometric numbers."""
-        if call.law == "geometric":
-            self.values += [1.0 + max(noise, 0.0), 1.0 + max(-noise, 0.0)]
-            self.discrete.append((name, repr(noise), 0.0))
-        else:
-            self.continuous.append(noise / call.scale)
-            self.values.append(noise)
-
-
-def list_numbers(answer: Any) -> list[float]:
-    """Return the numbers of an answer in their order, as `AlignmentRun.kept` tracks them."""
-    if isinstance(answer, (list, tuple)):
-        return [number for one in answer for number in list_numbers(one)]
-    if isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf":
-        return [float(one) for one in np.ravel(answer)]
-    is_number = isinstance(answer, (int, float, np.integer, np.floating)) and not isinstance(answer, bool)
-    return [float(answer)] if is_number else []
-
-
-def require_random_draws(runs: Sequence[GenuineRun]) -> None:
+def require_random_draws(runs: Sequence[OrdinaryRun]) -> None:
     """Raise `Parted` if draws are equal in runs with different seeds, or within a run."""
-    for number, values in enumerate(zip(*(one.continuous for one in runs))):  # noqa: B905  # strict since 3.10
+    continuous = [_continuous_noise(one) for one in runs]
+    for number, values in enumerate(zip(*continuous)):  # noqa: B905  # strict since 3.10
         if len(runs) > 1 and len(set(values)) == 1:
             raise Parted(f"draw {number + 1} is the same for all seeds: its generator has a fixed seed")
-    for one in runs:
-        if len(set(one.continuous)) < len(one.continuous):
+    for one, noise in zip(runs, continuous):  # noqa: B905
+        if len(set(noise)) < len(noise):
             raise Parted("two draws of a run are equal: their generators have the same seed")
         states = [state for state in one.states if state is not None]
         if len(set(states)) < len(states):
@@ -176,48 +58,64 @@ def require_random_draws(runs: Sequence[GenuineRun]) -> None:
     for number, some in enumerate(zip(*watched)):  # noqa: B905
         if len(watched) > 1 and some[0] is not None and len(set(some)) == 1:
             raise Parted(f"draw {number + 1} begins at the same state for all seeds: its generator has a fixed seed")
-    for answers in zip(*(map(broken_numbers, one.answers) for one in runs)):  # noqa: B905
+    for answers in zip(*([broken_numbers(step.answer) for step in one.steps] for one in runs)):  # noqa: B905
         if len(runs) > 1 and answers[0] and all(one == answers[0] for one in answers):
             raise Parted("a mechanism gives the same answer for all seeds: its generator has a fixed seed")
-    sequences = [tuple(one.discrete) for one in runs]
-    if sequences[0] and len(set(sequences)) == 1:
-        log_probability = (len(runs) - 1) * math.fsum(one[2] for one in sequences[0])
-        if log_probability < COINCIDENCE:
+    if len({_discrete_outcomes(one) for one in runs}) == 1:
+        log_probability = math.fsum(
+            one.law.log_probability(one.outcome) for one in runs[0].choices if not one.is_position
+        )
+        if (len(runs) - 1) * log_probability < COINCIDENCE:
             raise Parted("the discrete draws are the same for all seeds: their generator has a fixed seed")
 
 
-def require_no_memory(first: GenuineRun, again: GenuineRun) -> None:
+def _continuous_noise(run: OrdinaryRun) -> list[float]:
+    """Return the draws of a run that have a density, in units of their scales."""
+    return [one.value / one.scale for one in run.draws if one.law == UNIFORM or LAWS[one.law].continuous]
+
+
+def _discrete_outcomes(run: OrdinaryRun) -> Any:
+    """Return the outcomes of all discrete draws of a run but positions, which the run itself draws."""
+    whole = [one.value for one in run.draws if one.law == "geometric"]
+    return tuple(whole), tuple(repr(one.outcome) for one in run.choices if not one.is_position)
+
+
+def require_no_memory(first: OrdinaryRun, again: OrdinaryRun) -> None:
     """Raise `Parted` if a later run with the seed of the first run draws another number of numbers.
 
     A function that keeps its noise, or its answer, between runs is no function of its draws. If its generator is in
     another state, the numbers of draws may differ without a reason.
     """
-    both = [(len(one.values), len(one.outcomes), len(one.answers)) for one in (first, again)]
+    both = [(len(one.draws), len(one.choices), len(one.steps)) for one in (first, again)]
     same_start = not sum(both[1]) or (first.states[:1] and first.states[:1] == again.states[:1] != [None])
     if both[0] != both[1] and same_start:
         raise Parted("a later run with the same seed makes other draws: the function keeps something between runs")
 
 
-def require_same_output(genuine: GenuineRun, run: Runner) -> bool:
-    """Raise `Parted` if a tracked run with the same draws returns something else than the genuine run.
+def require_same_output(ordinary: OrdinaryRun, run: Runner) -> bool:
+    """Raise `Parted` if a tracked run with the same draws returns something else than the ordinary run.
 
     It is also raised if a draw begins at the same state in both runs, although their seeds differ: then an earlier draw
     is the seed of its generator, and whoever sees that draw knows this one. ``run`` must have another seed than the
-    genuine run. Return whether both outputs are the same but for the rounding of a few operations.
+    ordinary run. Return whether both outputs are the same but for the rounding of a few operations.
     """
-    given: dict[str, Any] = {"values": genuine.values, "outcomes": genuine.outcomes, "answers": genuine.answers}
-    tracked = run(AlignmentRun(0, **given, watches_generators=genuine.watches_generators))
-    if not same_values(genuine.output, tracked.output):
+    given: dict[str, Any] = {
+        "values": [one.value for one in ordinary.draws],
+        "outcomes": [one.outcome for one in ordinary.choices],
+        "answers": [one.answer for one in ordinary.steps],
+    }
+    tracked = run(AlignmentRun(0, **given, watches_generators=ordinary.watches_generators))
+    if not same_values(ordinary.output, tracked.output):
         raise Parted("the function treats recorded draws differently from ordinary numbers")
-    both = zip(genuine.states, tracked.states)  # noqa: B905  # strict since 3.10
+    both = zip(ordinary.states, tracked.states)  # noqa: B905  # strict since 3.10
     if any(one == its is not None for one, its in both):
         raise Parted("a generator gets its seed from an earlier draw; use the same generator, or spawn another from it")
     output = tracked.output
-    return same_values(genuine.output, output, SIXTEEN_ROUNDINGS, 0.0)
+    return same_values(ordinary.output, output, SIXTEEN_ROUNDINGS, 0.0)
 
 
-def exceptions_of(runs: Sequence[GenuineRun]) -> set[str]:
-    """Return the names of the exceptions that genuine runs raised; raise `Parted` if every run raised one."""
+def exceptions_of(runs: Sequence[OrdinaryRun]) -> set[str]:
+    """Return the names of the exceptions that ordinary runs raised; raise `Parted` if every run raised one."""
     raised = [one.output[1] for one in runs if type(one.output) is tuple and one.output[:1] == ("raises",)]
     if len(raised) == len(runs):
         raise Parted(f"the function raises {raised[0]} in every run")

@@ -10,7 +10,8 @@ import functools
 from typing import Any
 
 from epsaudit.tools.tracing.alignment.certain import output_law
-from epsaudit.tools.tracing.alignment.checks import GenuineRun, require_random_draws, require_same_output
+from epsaudit.tools.tracing.alignment.checks import require_random_draws, require_same_output
+from epsaudit.tools.tracing.alignment.ordinary_run import OrdinaryRun
 from epsaudit.tools.tracing.alignment.paths import is_discrete_path, paths
 from epsaudit.tools.tracing.alignment.recorded_pair import ORDINARY_RUNS
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner, execute_alignment
@@ -46,12 +47,12 @@ def discrete_pair(call: Call, both: tuple[bytes, bytes], seed: int) -> dict[str,
         if first.unseen or second.unseen:
             return None
         for data in both:
-            genuine = [
-                execute_alignment(call, data, GenuineRun(seed + one, True), seed + one) for one in range(ORDINARY_RUNS)
+            ordinary = [
+                execute_alignment(call, data, OrdinaryRun(seed + one, True), seed + one) for one in range(ORDINARY_RUNS)
             ]
-            require_random_draws(genuine)
+            require_random_draws(ordinary)
             run: Runner = functools.partial(_executed, call, data, seed + ORDINARY_RUNS)
-            for one in genuine:
+            for one in ordinary:
                 require_same_output(one, run)
             rare = list[float]()
             listed = list(paths(run, MAX_LISTED, rare=rare))

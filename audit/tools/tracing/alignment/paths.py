@@ -123,14 +123,14 @@ class PathRun(AlignmentRun):
     def release(self, terms: Terms, constant: float, value: float) -> float:
         raise Parted("a noisy number is used before the function returns")
 
-    def choose(self, law: DiscreteLaw) -> Any:
+    def choose(self, law: DiscreteLaw, make: Any = None) -> Any:
         if law.outcomes is None:
             raise Parted("a discrete draw has too many outcomes")
         self.n_truncated += law.truncated
         outcome = self._decide(tuple(one for one in law.outcomes if law.log_probability(one) > -math.inf))
         self.log_probability += law.log_probability(outcome)
         self._require_likely()
-        return self._keep_choice(law, outcome)
+        return self.keep_choice(law, outcome)
 
     def kept(self, answer: Any) -> Any:
         number = len(self.draws)

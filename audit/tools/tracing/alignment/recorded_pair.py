@@ -15,8 +15,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from epsaudit.tools.tracing.alignment.checks import GenuineRun, require_random_draws, require_same_output
+from epsaudit.tools.tracing.alignment.checks import require_random_draws, require_same_output
 from epsaudit.tools.tracing.alignment.following import needed_events
+from epsaudit.tools.tracing.alignment.ordinary_run import OrdinaryRun
 from epsaudit.tools.tracing.alignment.recorded_run import run_to_json
 from epsaudit.tools.tracing.alignment.run import (
     COMPARE,
@@ -198,13 +199,13 @@ def _checked(call: Call, both: tuple[bytes, bytes], seed: int) -> tuple[list[str
 
 def _check(call: Call, data: bytes, seed: int) -> str | None:
     """Raise `Parted` if ordinary runs contradict tracked runs; return why the law of the output may be another one."""
-    genuine, raised, doubt = [], [], None
+    ordinary, raised, doubt = [], [], None
     for number in range(ORDINARY_RUNS):
         with _exceptions(watches=number == 0) as some:
-            genuine.append(execute_alignment(call, data, GenuineRun(seed + number, True), seed + number))
+            ordinary.append(execute_alignment(call, data, OrdinaryRun(seed + number, True), seed + number))
         raised.append(some)
-    require_random_draws(genuine)
-    for number, one in enumerate(genuine):
+    require_random_draws(ordinary)
+    for number, one in enumerate(ordinary):
         with _exceptions(watches=number == 0) as raised_again:
             is_same = require_same_output(one, lambda run: execute_alignment(call, data, run, seed + ORDINARY_RUNS))
         if raised[number] != raised_again:

@@ -100,6 +100,8 @@ class BranchChoice(NamedTuple):
 
     law: DiscreteLaw
     outcome: Any
+    is_position: bool = False
+    """Whether the outcome is a choice of positions in a population. The run itself draws positions."""
 
 
 class Count(NamedTuple):
@@ -166,7 +168,7 @@ class AlignmentRun(CheckedRun):
     list_whole_numbers : bool
         Whether geometric draws are discrete draws with a list of outcomes, and not noise that may be shifted.
     watches_generators : bool
-        Whether to store the state of the generator of each draw, as `GenuineRun` does.
+        Whether to store the state of the generator of each draw, as `OrdinaryRun` does.
     releases_sums : bool
         Whether the sum of noise with a number is released when another number is added, as if the function had
         published it before. A run that follows another one does as the recorded run does.
@@ -311,8 +313,11 @@ class AlignmentRun(CheckedRun):
         site = self.site() if site is None and self.sites else site or ()
         self.events.append(RunEvent(kind, ordered(terms), constant, outcome, site))
 
-    def choose(self, law: DiscreteLaw) -> Any:
-        """Return the outcome of a discrete draw, as recorded if this run follows another one."""
+    def choose(self, law: DiscreteLaw, make: Any = None) -> Any:
+        """Return the outcome of a discrete draw, as recorded if this run follows another one.
+
+        ``make`` calls the original sampler. It is None for a choice of positions, which the run itself draws.
+        """
         number = len(self.choices)
         if self.first is not None:
             if number >= len(self.first.choices):
@@ -328,20 +333,25 @@ class AlignmentRun(CheckedRun):
             outcome = self.outcomes[number]
         else:
             with paused():  # samplers that are written in Python call one another
-                outcome = law.draw(self.rng)
-        return self._keep_choice(law, outcome)
+                outcome = self.new_outcome(law, make)
+        return self.keep_choice(law, outcome, make is None)
 
-    def _keep_choice(self, law: DiscreteLaw, outcome: Any) -> Any:
+    def new_outcome(self, law: DiscreteLaw, make: Any) -> Any:
+        """Return a new outcome of a discrete draw; see `choose`."""
+        return law.draw(self.rng)
+
+    def keep_choice(self, law: DiscreteLaw, outcome: Any, is_position: bool = False) -> Any:
+        """Store the outcome of a discrete draw, and return it."""
         if self.sites:
             self.choice_sites.append(self.site())
-        self.choices.append(BranchChoice(law, outcome))
+        self.choices.append(BranchChoice(law, outcome, is_position))
         return outcome
 
     def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
         """Answer a sampler; called by the functions that `epsaudit.tools.tracing.replacement` installs."""
         centre, states, fixed = fields
         self.n_calls += 1
-        self._note_state(make)
+        self.note_state(make)
         if {*fixed} - {"scale", "size"}:
             self.doubt = f"{name} is called with further arguments"
         if states["law"] in FOLLOWED and not {*fixed} <= KNOWN_ARGUMENTS:
@@ -352,7 +362,23 @@ class AlignmentRun(CheckedRun):
                 return self._fill(name, make, states["filled"], {**fixed, "centre": centre})
             law, scale, centre = noise_law(states["law"], 0.0 if centre is None else centre, fixed)
             if law is None:
-                return copied(self.choose(discrete_law(name, make, {**fixed, **centred(centre)})))
+                return copied(self.choose(discrete_law(name, make, {**fixed, **centred(centre)}), make))
+        return self.numbers(make, law, scale, centre, fixed)
+
+    def numbers(self, make: Any, law: str, scale: Any, centre: Any, fixed: dict[str, Any]) -> Any:
+        """Return the answer of a sampler with a law whose draws are followed.
+
+        Parameters
+        ----------
+        make : callable
+            Calls the original sampler.
+        law : str
+            Name of the law.
+        scale, centre : number or array
+            Scale and centre of the noise.
+        fixed : dict
+            The other arguments of the sampler, such as "size", and "low" and "high" of a uniform draw.
+        """
         shape = shape_of(fixed.get("size"), centre, scale)
         low, high = (fixed.get(one, default) for one, default in (("low", 0.0), ("high", 1.0)))
         if shape is None:
@@ -370,10 +396,13 @@ class AlignmentRun(CheckedRun):
         """Return the numbers with which a tensor is filled: the same on both sides, as their law must be."""
         if shape is None:
             raise Parted(f"{name} fills an array of its own")
-        return self.choose(unknown_law(name, make, {**parameters, "shape": shape}))
+        return self.choose(unknown_law(name, make, {**parameters, "shape": shape}), make)
 
-    def _note_state(self, make: Any) -> None:
-        """Store the state of a sampler's generator, if states were asked for."""
+    def note_state(self, make: Any, is_position: bool = False) -> None:
+        """Store the state of a sampler's generator, if states were asked for.
+
+        ``is_position`` says whether the sampler chooses positions in a population.
+        """
         if self.watches_generators:
             with paused():
                 self.states.append(state_of(make))
@@ -383,7 +412,7 @@ class AlignmentRun(CheckedRun):
         if kind == "count" and self.sites:
             self.counts.append(Count(name, states["values"], self.site()))
         if kind == "sample":
-            self._note_state(make)
+            self.note_state(make, is_position=True)
             with paused():
                 law, take = index_law(name, make)
             return take(copied(self.choose(law)))
@@ -395,17 +424,22 @@ class AlignmentRun(CheckedRun):
         if stated.norm == "event" or isinstance(known, PostProcessed):
             return make()
         if isinstance(known, Additive):
-            return self.noisy(known)
+            return self.noisy(known, make)
         if isinstance(known, Selected):
-            return copied(known.outcome(self.choose(known.law)))
+            selected = known
+            self.note_state(make)
+            return copied(selected.outcome(self.choose(selected.law, lambda: selected.drawn(make()))))
         try:
             step = step_of(name, make, stated)
         except UnknownLossError as unknown:
             raise Parted(str(unknown)) from None
         return self.keep_answer(step, make)
 
-    def noisy(self, call: Additive) -> Any:
-        """Return a number with noise of a known law; two-sided geometric noise is a difference of two draws."""
+    def noisy(self, call: Additive, make: Any) -> Any:
+        """Return a number with noise of a known law; two-sided geometric noise is a difference of two draws.
+
+        ``make`` calls the original mechanism.
+        """
         scale = released_scale(call.scale)
         noise = self.tracked(call.law, scale, 0.0)
         return call.value + (noise - self.tracked(call.law, scale, 0.0) if call.law == "geometric" else noise)
