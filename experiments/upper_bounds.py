@@ -25,7 +25,7 @@ from epsaudit.tools.tracing.alignment.aligned import AllKept
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.run import runner
 from epsaudit.tools.tracing.alignment.sampled import sample_losses
-from epsaudit.tools.tracing.process import call_of
+from epsaudit.tools.tracing.calls import call_of
 
 RUNS, QUICK = 10_000, 500
 CONFIDENCE = 0.999

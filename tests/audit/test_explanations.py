@@ -12,7 +12,7 @@ from epsaudit.tools.tracing import mechanism
 from epsaudit.tools.tracing.alignment.explanation import explained
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.run import runner
-from epsaudit.tools.tracing.process import call_of
+from epsaudit.tools.tracing.calls import call_of
 from epsaudit.tools.tracing.suspicion import BUDGET, MOVES
 
 PAIR = (1.0, 3.0)

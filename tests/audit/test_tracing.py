@@ -78,18 +78,37 @@ def test_noise_of_no_known_law_is_judged_by_its_size():
 
 
 @pytest.mark.parametrize(
-    ("sound", "claim"),
+    ("function", "loss"),
     [
-        (lambda data, rng: sum(rng.permutation(data)) + rng.laplace(), PureDP(1.0)),
-        (lambda data, rng: np.array(data)[rng.random(len(data)) < 0.5].sum() + rng.laplace(), PureDP(1.0)),
-        (lambda data, rng: len(data) % 2 == (rng.random() < 0.95), PureDP(np.log(19.0))),  # most often told as it is
+        (lambda data, rng: sum(rng.permutation(data)) + rng.laplace(), 1.0),
+        (lambda data, rng: np.array(data)[rng.random(len(data)) < 0.5].sum() + rng.laplace(), np.log(0.5 + 0.5 * np.e)),
     ],
-    ids=["shuffled", "sampled", "responded"],
+    ids=["shuffled", "sampled"],
 )
-def test_sampling_is_listed_and_not_judged(sound, claim):
-    found = trace(sound, ONE_MORE, claim=claim)
-    assert found.verdict == UNLISTED
-    assert "test_tracing.py" in found.unlisted[0]
+def test_sampling_is_listed_unless_all_paths_have_an_alignment_within_the_claim(function, loss):
+    above = trace(function, ONE_MORE, claim=PureDP(1.01 * loss))
+    assert (above.verdict, above.cheapest) == (ALIGNED, pytest.approx(loss, rel=1e-5))
+    below = trace(function, ONE_MORE, claim=PureDP(0.99 * loss))
+    assert below.verdict == UNLISTED
+    assert "test_tracing.py" in below.unlisted[0]
+
+
+def draws_if_a_coin_says_so(count, rng):
+    """Return noise with probability 1/2 or 3/5: the loss is log(5 / 4)."""
+    if rng.random() < 0.5 + 0.1 * count:
+        return rng.laplace(scale=2.0) + rng.laplace()
+    return "no number"
+
+
+def test_a_branch_on_a_draw_is_suspected_unless_all_paths_have_an_alignment_within_the_claim():
+    seed = 1  # with which the coin falls differently on both datasets
+    assert trace(draws_if_a_coin_says_so, (0, 1), claim=PureDP(0.22), seed=seed).verdict == BRANCHES
+    assert trace(draws_if_a_coin_says_so, (0, 1), claim=PureDP(0.23), seed=seed).verdict == ALIGNED
+
+
+def test_a_bound_is_not_searched_for_longer_than_its_time(monkeypatch):
+    monkeypatch.setattr("epsaudit.tools.tracing.bounded.SECONDS_FOR_BOUND", 0.001)
+    assert trace(draws_if_a_coin_says_so, (0, 1), claim=PureDP(0.23), seed=1).verdict == BRANCHES
 
 
 def kept_or_exchanged(data, rng):
@@ -367,7 +386,7 @@ def median(values, rng):
     [
         (median, ([0.2, 0.5], [0.2, 0.5, 0.7])),
         (median, ([0.2, 0.5], [0.2, 0.9])),  # the weight of an interval is 12 times another's
-        (lambda data, rng: rng.choice(data), ONE_MORE),
+        (lambda data, rng: rng.choice(data), ([1.0], [1.0, 2.0])),
         (lambda data, rng: rng.choice(data, size=len(data), p=np.full(len(data), 1.0 / len(data))), ONE_MORE),
         (lambda data, rng: rng.choice(3, size=len(data), p=[0.2, 0.3, 0.5]).max(), ONE_MORE),
         (lambda data: random.choices(data, k=len(data)), ONE_MORE),

@@ -4,11 +4,11 @@ If the function draws noise of known laws, a few runs are followed on the other 
 has no alignment of the noise within the claim (`epsaudit.tools.tracing.alignment.pair_explanation`). If all randomness
 is a few discrete draws, the exact law of the output decides (`epsaudit.tools.tracing.alignment.discrete_pair`).
 Otherwise the trace says what differs in a replay (`epsaudit.tools.tracing.judge`): a branch, a size, a parameter or an
-input that depends on private data. These are suspicions. The claim is refuted by the exact law of the output, if every
-number of it is data plus a draw of its own and nothing else is random (`epsaudit.tools.tracing.exact_output`). With
-``certify``, it can also be refuted by an audit of the pair, which runs the whole function. The idea is that of
-dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026, arXiv:2602.17454), here without instrumenting the
-code.
+input that depends on private data. These are suspicions, and they are dropped if a certain upper bound is within the
+claim (`epsaudit.tools.tracing.bounded`). The claim is refuted by the exact law of the output, if every number of it is
+data plus a draw of its own and nothing else is random (`epsaudit.tools.tracing.exact_output`). With ``certify``, it can
+also be refuted by an audit of the pair, which runs the whole function. The idea is that of dp-recorder (Cebere, Erb,
+Desfontaines, Bellet and Fitzsimons 2026, arXiv:2602.17454), here without instrumenting the code.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def trace(
         is_claim(claim, "the function")
     elif certify:
         raise AuditError("A certificate is against a claim; give one, for instance claim=PureDP(1.0).")
-    (found,) = traces(asked, [both], claim=claim, seed=entropy(seed), bits=bits, timeout=timeout)
+    how: dict[str, Any] = {"seed": entropy(seed), "bits": bits, "timeout": timeout, "looks_for_bounds": True}
+    (found,) = traces(asked, [both], claim=claim, **how)
     if isinstance(found, str):
         raise AuditError(found)
     if not certify or found.verdict in (NOTHING_SEEN, ALIGNED) or found.exact is not None:

@@ -20,7 +20,7 @@ from epsaudit.tools.tracing.alignment.bound import MAX_DELTA, PairBound, UpperBo
 from epsaudit.tools.tracing.alignment.exhaustive import neighbouring_pairs
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.time_limit import TimeLimit
-from epsaudit.tools.tracing.process import call_of
+from epsaudit.tools.tracing.calls import call_of
 
 IDENTITY_OF_PAIR = "name", "pair", "claim"
 """Fields of an `UpperBound` that a checkpoint does not store for each pair."""

@@ -48,9 +48,9 @@ from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, runner
 from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample_losses, upper_mean
 from epsaudit.tools.tracing.alignment.step_filter import SameAnswers, Spent, bound_of, budget_for, spent
 from epsaudit.tools.tracing.alignment.time_limit import TimeLimit
+from epsaudit.tools.tracing.calls import call_of
 from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds_claim
 from epsaudit.tools.tracing.primitives import UNIFORM
-from epsaudit.tools.tracing.process import call_of
 from epsaudit.tools.tracing.runs import Call, only_returns_none
 
 ALIGNMENT_TRAINING_RUNS = 200
@@ -63,6 +63,8 @@ MAX_LEFT_OUT = 0.5
 reason is reported."""
 CHUNK = 1_000
 """[time] Number of fresh runs that a process does at once. They take about 2 s."""
+FEWEST_RUNS = 10
+"""[chosen] Smallest number of runs that can be asked for."""
 LARGE = 100.0
 """[formula] Bounds of at least this size are printed with their safety margin, which would change the third decimal."""
 ABOVE = "the cheapest alignment costs more than the claim"
@@ -286,7 +288,7 @@ def bound_each(
     assert claim is not None
     if not pairs:
         raise AuditError("There are no pairs; give at least one.")
-    runs, alpha = whole_at_least(runs, 10, "runs"), (1.0 - confidence_of(confidence)) / len(pairs)
+    runs, alpha = whole_at_least(runs, FEWEST_RUNS, "runs"), (1.0 - confidence_of(confidence)) / len(pairs)
     limit = TimeLimit(timeout)
     call = limit.of(call_of(asked))
     how: dict[str, Any] = {"claim": claim, "runs": runs, "alpha": alpha, "seed": entropy(seed)}
@@ -315,6 +317,17 @@ def bound_each(
     found.update({number: concluded[place] for place, number in enumerate(sorted(prepared))})
     bounds = [one for _, one in sorted(found.items()) if isinstance(one, UpperBound)]
     return [replace(one, confidence=confidence) for one in bounds]
+
+
+def certain_bound(asked: Mechanism, pair: DatasetPair, claim: Claim, seed: int, seconds: float) -> UpperBound | None:
+    """Return a bound on a pair that holds for all draws, or None if none is found within a number of seconds."""
+    prepared = PairBound(call_of(asked), asked.name, pair, claim, FEWEST_RUNS, 0.05, seed)
+    try:
+        ((_, found),) = in_processes(lambda _: prepared.prepare(), [0], n_jobs=1, name=asked.name, seconds=seconds)
+    except (AuditError, TimeoutError):
+        return None
+    bound = found.certain if isinstance(found, Sampling) else found
+    return bound if bound is not None and bound.certain else None
 
 
 @dataclass(frozen=True)

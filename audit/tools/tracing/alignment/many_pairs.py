@@ -25,7 +25,13 @@ _work: Any = None
 
 
 def in_processes(
-    work: Callable[[int], Answer], numbers: Sequence[int], *, n_jobs: int, name: str, limit: TimeLimit | None = None
+    work: Callable[[int], Answer],
+    numbers: Sequence[int],
+    *,
+    n_jobs: int,
+    name: str,
+    limit: TimeLimit | None = None,
+    seconds: float | None = None,
 ) -> Iterator[tuple[int, Answer]]:
     """Call ``work`` with each number in forked processes, and yield the number with the answer when it arrives.
 
@@ -43,11 +49,15 @@ def in_processes(
         Name of the audited function, for messages.
     limit : TimeLimit, optional
         The limit of the calls that ``work`` makes.
+    seconds : float, optional
+        Largest number of seconds for all answers together.
 
     Raises
     ------
     AuditError
         If the system cannot fork, or if the audited function ends its process or exceeds the limit.
+    TimeoutError
+        If the answers take longer than ``seconds``.
     """
     if "fork" not in multiprocessing.get_all_start_methods():
         raise AuditError("An upper bound needs a POSIX system: Linux, macOS, or WSL on Windows.")
@@ -62,7 +72,7 @@ def in_processes(
             # about forks beside threads, which the child does not need
             warnings.simplefilter("ignore", DeprecationWarning)
             waiting = {pool.submit(_answer_task, number): number for number in numbers}
-        for future in as_completed(waiting):
+        for future in as_completed(waiting, seconds):
             yield waiting.pop(future), future.result()
         completed = True
     except BrokenProcessPool as error:
