@@ -1,7 +1,7 @@
-"""Whether a function keeps anything from run to run: it is compared with copies of it that were never called.
+"""Test whether a function keeps anything from run to run, by comparing it with copies that were never called.
 
-A draw that is kept is no release of a fresh object, and it makes runs dependent that look independent. What this test
-cannot see is listed in docs/explanation/promises.md.
+If a function draws noise once and keeps it, its runs look independent but are not, and they do not show what a single
+release reveals. What this test cannot detect is listed in docs/explanation/promises.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tests of whether outputs, and counts of events, are those of independent runs. They are pure functions.
 
-What is found is refused in a sentence; what cannot be found is listed in docs/explanation/promises.md. Theorem, proof,
-sources, and which runs are paired: docs/explanation/theory.md#tests-for-dependence.
+Their findings become error messages. What they cannot find is listed in docs/explanation/promises.md. The theorem, its
+proof, sources, and the choice of pairs of runs are in docs/explanation/theory.md#tests-for-dependence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What identifies values and the code behind them, so that a checkpoint goes on with the same audit only."""
+"""Digests of values and of the code that they depend on.
+
+They identify an audit, so that a checkpoint is continued only by the same audit.
+"""
 
 from __future__ import annotations
 

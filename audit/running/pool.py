@@ -1,4 +1,4 @@
-"""Who runs the parts of an audit: `Workers` chooses this process, threads, processes, or a cluster."""
+"""The workers of an audit: `Workers` runs its parts in this process, in threads, in processes, or on a cluster."""
 
 from __future__ import annotations
 

@@ -77,7 +77,9 @@ def command(
     try:
         parts = tuple(shlex.split(words) if isinstance(words, str) else map(str, words))
     except ValueError as error:
-        raise AuditError(f"The command {words!r} cannot be split into words ({error}); mind its quotation.") from None
+        raise AuditError(
+            f"The command {words!r} cannot be split into words ({error}); check its quotation marks."
+        ) from None
     if not parts:
         raise AuditError("The command is empty; give a program and its arguments.")
     timeout = seconds_of(timeout, "timeout")

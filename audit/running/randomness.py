@@ -160,7 +160,7 @@ class GlobalRngUse:
 
 
 def draw_reproducibly(draw: Callable[[], Block], rng: np.random.Generator, use: GlobalRngUse | None) -> Block:
-    """Draw a block so that the global generators, if the function uses them, depend on the state of ``rng`` only.
+    """Draw a block of runs such that the global generators, if the function uses them, depend on ``rng`` only.
 
     The first block is drawn with the global generators seeded. If the function did not use them, later blocks are drawn
     without seeding, because seeding keeps threads from working side by side; a later block that does use them is drawn

@@ -1,6 +1,7 @@
-"""Whether runs all failed, or changed on the way: how often outputs show simple marks, early and late.
+"""Refuse runs that all failed, or that changed on the way, by comparing simple properties of early and late outputs.
 
-No certificate can tell a budget that is spent on both datasets from privacy, so such runs are refused here.
+If a mechanism returns the same output on both datasets because its budget is spent, this looks like privacy to every
+certificate. Such runs are therefore refused here.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = 
     """Raise `AuditError` if every run raised the same exception, or timed out.
 
     Such an audit would pass, because one exception is compared with itself. A function is called once more on the
-    dataset, so that the error is raised from the function's own exception.
+    dataset, so that the traceback of the error also shows the function's own exception.
 
     Parameters
     ----------

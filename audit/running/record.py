@@ -128,8 +128,8 @@ class AuditRecord:
     def refuse_other_events(self) -> NoReturn:
         """Raise `AuditError` because training after a restart chose another event than before the restart."""
         raise AuditError(
-            f"Training came to another event than the one that {self._file.path} has counts of, because "
-            "the mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
+            f"Training chose another event than the one whose counts {self._file.path} holds, because the mechanism "
+            "owns its randomness and its outputs cannot be written as JSON. Give another file."
         )
 
     @contextmanager

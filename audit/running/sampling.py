@@ -1,4 +1,4 @@
-"""Run mechanisms by the million, in chunks: training gets outputs, certification gets counts."""
+"""Draw the runs of an audit in chunks: training returns the outputs, and certification returns counts of guesses."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class TestSequential:
         path.write_bytes(whole[1].read_bytes())
         rewrite(path, lambda kind, data: {**data, "planned": "0"} if kind == "chunk" else data)
         cut(path, len(records(path)) - 1)
-        with pytest.raises(AuditError, match=r"Training came to another event than the one that .* has counts of"):
+        with pytest.raises(AuditError, match=r"Training chose another event than the one whose counts .* holds"):
             audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
 
     def test_another_kind_of_audit_is_refused(self, path):
