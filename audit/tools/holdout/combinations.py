@@ -22,7 +22,7 @@ QUERIES = 100
 MAX_COUNTERS = 1 << 20
 """[memory] Number of possible combinations up to which each has a counter of its own."""
 HASH_SEED = 64
-"""[chosen] Seed of the factors that number combinations."""
+"""[chosen] Seed of the random factors by which combinations of values are hashed to numbers."""
 
 
 def rare_combination_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
