@@ -295,10 +295,10 @@ def test_frames_of_opendp_are_lists_of_records(libraries):
 def test_frames_that_opendp_does_not_describe_are_not_audited(libraries):
     for domain, text in (
         (FrameDomain('{col("b").abs()}'), "margins of expressions"),
-        (FrameDomain(kind="NaiveDate"), "columns of type NaiveDate"),
-        ("FrameDomain(a: i64; margins=[{}])", "does not tell the margins"),
-        ("FrameDomain(a: cat; margins=[])", "columns of type cat"),
-        ("FrameDomain", "is not read"),
+        (FrameDomain(kind="NaiveDate"), "values of type NaiveDate"),
+        ("FrameDomain(a: i64; margins=[{}])", "does not reveal the margins"),
+        ("FrameDomain(a: cat; margins=[])", "values of type cat"),
+        ("FrameDomain", "cannot be read"),
     ):
         with pytest.raises(UnreadableDomainError, match=text):
             read_frame_domain(domain)

@@ -467,8 +467,8 @@ def in_a_thread(data):
     ("function", "said"),
     [
         (in_a_thread, "another thread drew random numbers"),
-        (lambda data: len(data) + int.from_bytes(os.getrandom(4), "big"), "the output varies though nothing"),
-        (lambda data: data.undefined, "AttributeError is raised on both"),
+        (lambda data: len(data) + int.from_bytes(os.getrandom(4), "big"), "the output varies between equal runs"),
+        (lambda data: data.undefined, "AttributeError is raised on both datasets"),
     ],
     ids=["thread", "compiled code", "raises"],
 )

@@ -93,7 +93,7 @@ def audit_map(
     if isinstance(subject, str):
         asked: Subject = ServedSubject(subject, environment)
     elif environment is not None:
-        raise AuditError("environment= is for an object that is made by 'module:make' there; give that name.")
+        raise AuditError("environment= needs the name of a function that makes the object there; give 'module:make'.")
     else:
         asked = OwnSubject(subject)
     name = name or (subject if isinstance(subject, str) else type(subject).__name__)

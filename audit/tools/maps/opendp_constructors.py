@@ -112,9 +112,9 @@ CHAINS = {
 library."""
 
 EXCLUDED = {
-    "t.make_stable_expr": "an expression is a part of a plan; plans are audited as those of make_stable_lazyframe",
-    "m.make_private_expr": "an expression is a part of a plan; plans are audited as those of make_private_lazyframe",
-    "c.make_population_amplification": "its loss holds for a random sample that is drawn before it is called",
+    "t.make_stable_expr": "an expression is part of a query plan; plans are audited with make_stable_lazyframe",
+    "m.make_private_expr": "an expression is part of a query plan; plans are audited with make_private_lazyframe",
+    "c.make_population_amplification": "its loss holds only if its input is a random sample of the population",
     "c.make_fully_adaptive_composition": "an odometer has no map",
     "t.make_cdf": "a function without a map",
     "t.make_consistent_b_ary_tree": "a function without a map",

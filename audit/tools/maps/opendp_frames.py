@@ -32,11 +32,11 @@ def read_frame_domain(domain: Any) -> Frame:
     text = str(domain)
     found = re.match(r"FrameDomain\((.*); margins=\[(.*)\]\)$", text)
     if found is None:
-        raise UnreadableDomainError(f"the domain {text} is not read")
+        raise UnreadableDomainError(f"the domain {text} cannot be read")
     if not hasattr(domain, "get_series_domain"):
         if found.group(2):
             raise UnreadableDomainError(
-                f"this version of OpenDP does not tell the margins of {text}; give an Adapter with a Frame"
+                f"this version of OpenDP does not reveal the margins of {text}; give an Adapter with a Frame"
             )
         columns = dict(one.split(": ") for one in found.group(1).split(", ") if one)
         return Frame({name: _atom_of_type(kind, text) for name, kind in columns.items()})
@@ -45,7 +45,7 @@ def read_frame_domain(domain: Any) -> Frame:
         series = domain.get_series_domain(name)
         atoms[name] = parse_atom(str(series.element_domain))._replace(null=bool(series.nullable))
         if atoms[name].kind not in POLARS_TYPES:
-            raise UnreadableDomainError(f"columns of type {atoms[name].kind} are not generated ({text})")
+            raise UnreadableDomainError(f"values of type {atoms[name].kind} cannot be generated for a column ({text})")
     return Frame(atoms, tuple(_read_margin(domain, one) for one in re.findall(r"\{(.*?)\}", found.group(2))))
 
 
@@ -56,7 +56,7 @@ def _atom_of_type(kind: str, text: str) -> Atom:
     printed domain for the error message.
     """
     if kind not in POLARS_TYPES:
-        raise UnreadableDomainError(f"columns of type {kind} are not generated ({text})")
+        raise UnreadableDomainError(f"values of type {kind} cannot be generated for a column ({text})")
     return Atom(kind)
 
 
@@ -68,7 +68,7 @@ def _read_margin(domain: Any, text: str) -> Margin:
     pl = importlib.import_module("polars")
     names = tuple(re.findall(r"col\(\"?(.+?)\"?\)", text))
     if re.sub(r"col\(\"?.+?\"?\)|[, ]", "", text):
-        raise UnreadableDomainError(f"margins of expressions are not generated ({text})")
+        raise UnreadableDomainError(f"data cannot be generated for margins of expressions ({text})")
     said = domain.get_margin([pl.col(name) for name in names])
     return Margin(names, said.max_length, said.max_groups, said.invariant or "")
 

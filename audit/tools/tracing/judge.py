@@ -81,8 +81,8 @@ def _unseen_sentences(trace: Mapping[str, Any]) -> tuple[str, ...]:
     """Return sentences on what a trace could not observe, such as compiled code or an unknown type of output."""
     found = [*trace["unseen"], *(f"the output holds an object of type {one}" for one in trace["unread"])]
     if not are_equal(trace["outcome"]["leaves"], trace["repeated"]):
-        found.append("the output varies though nothing of it was drawn where it is seen: compiled code, or state")
+        found.append("the output varies between equal runs: compiled code draws numbers, or the function has a state")
     raised = [trace[side]["leaves"][RAISES] for side in ("outcome", "outcome_prime")]
     if all(raised):
-        found.append(f"{' and '.join(dict.fromkeys(raised))} is raised on both: what would follow is not observed")
+        found.append(f"{' and '.join(dict.fromkeys(raised))} is raised on both datasets: later calls are not seen")
     return tuple(found)

@@ -84,7 +84,7 @@ class TrackedNumber:
     def __class__(self) -> Any:
         """Return the class, and set ``doubt`` of the run if audited code asks for it, as ``isinstance`` does."""
         if not sys._getframe(1).f_code.co_filename.startswith(HERE):
-            self.run.doubt = "numbers are asked for their type"
+            self.run.doubt = "other code asks for the type of noisy numbers"
         return TrackedNumber
 
     def plus(self, other: Any, sign: float = 1.0) -> Any:
