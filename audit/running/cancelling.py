@@ -24,9 +24,9 @@ def ends() -> Ends:
 
 @contextmanager
 def working_for(ends: Ends) -> Iterator[None]:
-    """Make `ends` return these cancellation events in this thread inside the block.
+    """Set the jobs that this thread works for inside the block, given their cancellation events.
 
-    A worker uses it to declare for which jobs the code in the block works.
+    `ends` returns these events to the code in the block.
     """
     token = _ends.set(ends)
     try:

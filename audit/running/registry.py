@@ -110,7 +110,10 @@ Registered = TypeVar("Registered")
 
 
 def registered() -> dict[str, Entry]:
-    """Return all registered mechanisms by name, in the form that `collect` describes."""
+    """Return all mechanisms that installed packages register, by name.
+
+    Mechanisms that cannot be used are left out with a warning.
+    """
     return collect("epsaudit.registry", "mechanisms", Entry)
 
 
@@ -123,7 +126,10 @@ def usable() -> dict[str, Entry]:
 
 
 def libraries() -> dict[str, Library]:
-    """Return all registered libraries by name, in the form that `collect` describes."""
+    """Return all libraries that installed packages register, by name.
+
+    Libraries that cannot be used are left out with a warning.
+    """
     return collect("epsaudit.libraries", "libraries", Library)
 
 

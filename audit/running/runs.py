@@ -169,7 +169,7 @@ class Runs:
 
     @functools.cached_property
     def workers(self) -> Workers:
-        """The workers that suit the mechanism."""
+        """The workers that suit the mechanism: this process, threads, processes, or a cluster."""
         return Workers.suited_to(self.mechanism, self._n_jobs, recorded=self.record.kept)
 
     @functools.cached_property

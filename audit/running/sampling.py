@@ -33,7 +33,7 @@ MB if an output is an array of 100,000 numbers."""
 
 
 def changed(sides: OutputLaws) -> tuple[bool, bool]:
-    """Return for each of the two datasets whether a run was seen to change it."""
+    """Return for each of the two datasets whether a run changed it, as far as this was observed."""
     first, second = getattr(sides[0], "dataset", None), getattr(sides[1], "dataset", None)
     return bool(getattr(first, "changes", False)), bool(getattr(second, "changes", False))
 

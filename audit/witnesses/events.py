@@ -36,7 +36,7 @@ class Event(Protocol):
     """A fixed set of outputs. An audit counts how many outputs of the mechanism lie in it."""
 
     def contains(self, outputs: Outputs) -> Bools:
-        """Return for each output whether it lies in the event, shape (size,)."""
+        """Return for each output whether it lies in the event, as a boolean array of shape (size,)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object from which `event_from_dict` rebuilds the event."""
