@@ -187,7 +187,10 @@ def _measure_outputs(
 
 
 def _outcome(output: Any) -> Any:
-    """Convert an output for `epsaudit.audit`: a `Failure` becomes a `Raised`, and other outputs do not change."""
+    """Convert an output for `epsaudit.audit`: a `Failure` becomes a `Raised` with the name of the exception.
+
+    A `Failure` stands for an exception that a call raised. Other outputs do not change.
+    """
     return Raised(output.said.partition(":")[0]) if isinstance(output, Failure) else output
 
 

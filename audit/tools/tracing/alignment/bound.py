@@ -408,7 +408,10 @@ class PairBound:
         return self._explained(prepared)
 
     def _prepared(self) -> UpperBound | Sampling:
-        """Return what `prepare` returns, but do not explain why a bound is above the claim."""
+        """Return a bound that needs no fresh runs, or else a plan for the fresh runs.
+
+        Unlike `prepare`, this method does not explain why a bound is above the claim.
+        """
         try:
             self._check_repeats()
         except Parted as parted:
@@ -452,7 +455,10 @@ class PairBound:
         return [sample_losses(strategy, side.run, other.run, seeds).losses for strategy, (side, other) in strategies]
 
     def conclude(self, prepared: Sampling, losses: Sequence[Sequence[float]]) -> UpperBound:
-        """Return the bound that the losses of fresh runs certify, or the certain bound of ``prepared`` if lower."""
+        """Return the upper bound of the pair, given the losses of fresh runs in both directions.
+
+        It is the bound that these losses certify, or the certain bound of ``prepared`` if that is lower.
+        """
         self.known_exceptions |= prepared.known_exceptions
         sampled = self._sampled(prepared.plan, losses)
         certain = prepared.certain
@@ -581,7 +587,10 @@ class PairBound:
         return BoundPlan([strategy] * 2, samples, left_out, 0.0, strategy.budget)
 
     def _promised(self, plan: BoundPlan) -> float:
-        """Return the bound that fresh runs would certify if they agree with the training runs of a plan."""
+        """Return the bound that a plan for fresh runs is expected to give.
+
+        Fresh runs give this bound if they agree with the training runs from which the plan was made.
+        """
         if plan.budget is None:
             return _in_parameter(self.claim, plan.epsilon)
         return bound_of(self.claim, plan.budget, self._least_left_out(plan.left_out))[0]

@@ -346,7 +346,10 @@ def combined(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:
 
 
 def _without_steps(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:
-    """Return what `combined` returns if no mechanism of a library states a delta."""
+    """Return the value of the claim's parameter and the uncovered delta, from the losses of all paths.
+
+    This does the work of `combined` if no mechanism of a library states a delta.
+    """
     aligned = [one for one in losses if not is_unaligned(one)]
     delta = min(1.0, math.fsum(one.probability for one in losses if one not in aligned))
     if not aligned or delta >= 1.0:
@@ -427,7 +430,10 @@ def loss_of_shifts(claim: Claim, shifts: Sequence[tuple[str, float, float]]) -> 
 
 @lru_cache(256)
 def _loss_of_noise(claim: Claim, shifts: tuple[tuple[str, float, float], ...]) -> float | None:
-    """Return what `loss_of_shifts` returns for noise alone, from a cache that both directions of a pair use."""
+    """Return the exact privacy loss of shifted noise, as a value of the claim's parameter; None if it is unknown.
+
+    The result is cached, because both directions of a pair need the same value.
+    """
     from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
 
     classes: dict[str, Any] = {"laplace": LaplaceLaw, "normal": NormalLaw}

@@ -311,7 +311,10 @@ def _members(name: str, whole: Any, drawn: Any) -> Any:
 
 
 def _take(whole: Any, places: Any) -> Any:
-    """Return the members of a population at the given positions, as an array, a list or one member like them."""
+    """Return the members of a population at the given positions, which a sampler has drawn.
+
+    The result has the form of the positions: an array, a list, or a single member.
+    """
     if isinstance(places, np.ndarray):
         return np.asarray(whole)[places]
     return [whole[one] for one in places] if isinstance(places, (list, tuple)) else whole[places]

@@ -91,7 +91,10 @@ def explained(
 
 
 def most_expensive(found: Sequence[Explanation | None]) -> Explanation | None:
-    """Return the explanation with the largest cost, or None if there is no explanation."""
+    """Return the explanation whose alignment costs most, or None if there is no explanation.
+
+    An explanation says why a run has no alignment within the claim.
+    """
     return max((one for one in found if one is not None), key=lambda one: one.cheapest, default=None)
 
 
@@ -296,7 +299,7 @@ class Prefixes:
         return difference_in_words(*((first, second) if self.names == DIRECTIONS[0] else (second, first)))
 
     def in_order(self) -> tuple[Run, Run]:
-        """Return both runs, with the run on x first."""
+        """Return the run on x and the run on x', in this order."""
         return (self.first, self.second) if self.names == DIRECTIONS[0] else (self.second, self.first)
 
     def first_different_count(self) -> tuple[str, Stack] | None:

@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
     high_prime: float
 
     def moved(self, value: float) -> float:
-        """Return the value on x' to which a value on x is mapped."""
+        """Return the value on x' to which this linear map moves a value of the draw on x."""
         share = (self.high_prime - self.low_prime) / (self.high - self.low)
         return self.low_prime + (value - self.low) * share
 
@@ -185,7 +185,10 @@ def cheapest_amounts(conditions: Sequence[Condition], laws: Sequence[tuple[str, 
 
 
 def _unit(one: Condition, laws: Sequence[tuple[str, float]]) -> float:
-    """Return the largest scale of a noise term in a condition, with its weight."""
+    """Return the largest product of weight and scale of a draw in a condition.
+
+    Errors of the condition are measured in this unit.
+    """
     return max(abs(weight) * laws[draw][1] for draw, weight in one.terms)
 
 
