@@ -36,13 +36,14 @@ events of each part, and then the parts. It returns the stated epsilon and delta
 class AccountantFinding:
     """A sequence of private releases for which an accountant states a wrong or an inconsistent loss.
 
-    ``kind`` says what is wrong with the stated epsilon:
+    ``kind`` says what is wrong:
 
-    - 'loss': it is below a proven lower bound, which is a disproof.
-    - 'growth': it becomes smaller if the last release is added to the sequence.
-    - 'order', 'splitting' or 'repetition': it depends on the order of the releases, on whether they are composed in one
-      part or in two, or on whether n equal releases are written as one event or as n events.
-    - 'conversion': it is larger at the given delta than at half of this delta.
+    - 'loss': the stated epsilon is below a proven lower bound, which is a disproof.
+    - 'growth': the epsilon becomes smaller if the last event is added to the sequence.
+    - 'order', 'splitting' or 'repetition': the epsilon (or a delta that the accountant chooses) depends on the order of
+      the events, on whether they are composed in one part or in two, or on whether n equal releases are written as one
+      event or as n events.
+    - 'conversion': the epsilon is larger at the given delta than at half of this delta.
     """
 
     kind: str
@@ -243,10 +244,10 @@ def _is_less(one: float, other: float) -> bool:
 
 
 def shrink_events(state: State, finding: AccountantFinding) -> AccountantFinding:
-    """Return a finding of the same kind for a sequence that is as small as possible.
+    """Reduce the sequence of a finding, and return a finding of the same kind for the reduced sequence.
 
-    The search is greedy: it repeatedly removes an event or simplifies a number, as long as the accountant is still
-    wrong.
+    The search is greedy: it removes an event, lowers the repetitions or simplifies a number, as long as a finding of
+    this kind remains.
     """
     best, improved = finding, True
     while improved:

@@ -24,8 +24,8 @@ from epsaudit.tools.maps.strassen import COUPLING_SCREENING_RUNS, ImpossibleCoup
 COUPLED_PAIRS = 48
 """Largest number of pairs of inputs from which a coupling test chooses the pair that it certifies."""
 SEARCHING, DRAWING = 0.4, 0.1
-"""[chosen] Shares of a time limit: for the search for deterministic disproofs, and for drawing the pairs of inputs
-at one distance. The remaining time is for calls that test random outputs."""
+"""[chosen] Shares of a time limit. The search for deterministic disproofs gets the first share, and tests of random
+outputs get the rest. In these tests, drawing the pairs of inputs at one distance gets the second share."""
 LEAST_CALLING = 1.0
 """[measured] Smallest time in seconds that a test of random outputs gets for its calls, even if the time limit is
 lower. At 50 microseconds a call it is enough for 48 pairs and 3,000 runs. With 24 pairs and 2,000 runs the wrong map
@@ -35,8 +35,9 @@ LEAST_COST = 1e-5
 MEASURED_DISTANCES = (1, 2, 5)
 """Distances of inputs at which a measurement is audited."""
 MEASURED_PAIRS, FEWEST_PAIRS, PAIR_COST = 16, 5, 0.2
-"""The audit of a measurement chooses from `MEASURED_PAIRS` pairs at each distance. With a time limit there are
-fewer, but at least `FEWEST_PAIRS`. [time] A pair is assumed to take `PAIR_COST` seconds, and takes 0.2 to 0.5."""
+"""The audit of a measurement chooses from `MEASURED_PAIRS` pairs at each distance. A short time limit reduces this
+number to one pair for each `PAIR_COST` seconds, but to no fewer than `FEWEST_PAIRS`. [time] A pair takes 0.2 to 0.5
+seconds."""
 
 
 def audit_subject(
@@ -44,8 +45,9 @@ def audit_subject(
 ) -> MapAudit:
     """Audit one object, or a pipeline as a whole and each of its stages, and return the result.
 
-    The stages are the transformations that a pipeline applies one after the other. The pipeline and its stages get
-    equal shares of the time and of the error probability. See `epsaudit.tools.maps.audit_map` for the arguments.
+    A pipeline applies its stages one after the other. The whole and each stage get equal shares of the time and of the
+    error probability. The whole is not audited if the stages do not fit together. See `epsaudit.tools.maps.audit_map`
+    for the arguments.
     """
     number = asked.ask("stages")
     if not number:
@@ -75,8 +77,9 @@ def _audit_object(
 ) -> MapAudit:
     """Audit one object, which may be a whole pipeline, and return the result.
 
-    First search for pairs of inputs that contradict the map. If outputs are random, test them statistically as well. If
-    the statistical test raises an error, the error becomes a note, provided that the search has found something.
+    First search for pairs of inputs that contradict the library. Then test a measurement statistically, and also a
+    transformation with random outputs, unless the search has disproved the distance that its map states. An
+    `AuditError` of the statistical test becomes a note if the search has found something.
     """
     about = asked.ask("about")
     limit = {} if seconds == math.inf else {"seconds": SEARCHING * seconds}
@@ -120,8 +123,8 @@ def _test_coupling(
     """Test whether random outputs on neighbouring inputs can be coupled within the distance that the map states.
 
     A coupling draws an output on each of two inputs together, so that they are never farther apart than this distance.
-    About half of the ``number`` pairs of inputs are at distance 1, and the others at distance 2. Return a certificate
-    that no such coupling exists, or None.
+    At most half of the ``number`` pairs of inputs are at distance 1, and at most half at distance 2. Return a
+    certificate that no such coupling exists, or None.
     """
     tested = [
         (x, y, asked.ask("map", distance=d)) for d in (1, 2) for x, y in _pairs(asked, d, number // 2, seed, seconds)
@@ -153,8 +156,7 @@ def _measure_outputs(
 
     The claim at each distance is the privacy loss that the map states there. The smallest distance is audited even if
     no time is left. The error probability is divided by twice the number of distances (Bonferroni), because two tests
-    may run at each distance: one on pairs with a constant output on some dataset, and one on pairs with varying
-    outputs.
+    may run at each distance: one on pairs with a constant output on one dataset, and one on pairs with varying outputs.
     """
     confidence = 1.0 - (1.0 - confidence) / (2 * len(MEASURED_DISTANCES))
     sample, ends = sampler(asked), time.process_time() + seconds

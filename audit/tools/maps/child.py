@@ -34,8 +34,8 @@ from epsaudit.tools.maps.subject import Adapter, read_subject
 MAX_TRIES = 4_000
 """Largest number of neighbours that are drawn to collect pairs of inputs at a given distance."""
 CHOICE = 4
-"""[chosen] If time is limited, drawing stops only after this multiple of the wanted number of pairs, so that pairs
-of all sizes occur."""
+"""[chosen] If time is limited, drawing stops early only after this multiple of the wanted number of pairs, so that
+pairs of all sizes occur."""
 COST_RUNS = 40
 """Number of calls over which the time of one call is averaged."""
 PROFILE_EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -89,9 +89,9 @@ def draw_pairs(
 ) -> list[tuple[Any, Any]]:
     """Draw at most ``number`` pairs of inputs whose distance is exactly ``distance``.
 
-    The returned pairs are spread evenly over the lengths of the drawn pairs as text. Lists with more than
-    `MAX_DRAWN_SIZE` records are left out. Drawing stops after ``seconds`` of processor time, but not before `CHOICE`
-    times ``number`` different pairs have been found.
+    The drawn pairs are sorted by the length of their text, and the returned ones are spread evenly over this order.
+    Lists with more than `MAX_DRAWN_SIZE` records are left out. Drawing stops after `MAX_TRIES` neighbours. It stops
+    earlier if ``seconds`` of processor time have passed and `CHOICE` times ``number`` different pairs have been found.
     """
     rng, target = random.Random(seed), distance_of(subject.input_metric, distance)
     is_sum = inner_of(subject.input_metric) or name_of(subject.input_metric) in (
@@ -125,8 +125,8 @@ def draw_pairs(
 def sample_outputs(subject: Adapter, data: Any, number: int) -> list[Any]:
     """Call the audited function ``number`` times on the same input and return the outputs.
 
-    A call that raises an exception has a `Failure` as its output. Raises `TypeError` if the `repr` of an output
-    contains an address in memory, because outputs of such a type cannot be compared.
+    A call that raises an exception has a `Failure` as its output. Raises `TypeError` if the `repr` of one of the first
+    two outputs contains an address in memory, because outputs of such a type cannot be compared.
     """
     found = [run_on(subject, data) for _ in range(number)]
     if any(" at 0x" in repr(one) for one in found[:2]):
@@ -278,7 +278,7 @@ class Constructors:
     """All constructors of OpenDP, in a process that answers requests of the audit.
 
     The request "build" builds the objects of one constructor. The request "choose" selects one of these objects, which
-    then answers all requests of other kinds.
+    then answers the requests about an audited object. Other requests ask for the constructors and the version.
     """
 
     def __init__(self) -> None:

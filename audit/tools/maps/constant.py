@@ -1,7 +1,8 @@
 """The disproof of a measurement whose output on one dataset never varies, such as one that always raises an exception.
 
-`epsaudit.audit` refuses a constant output, because it may be noise that was drawn once and cached. Here new copies of
-the object can be made. If all copies give the same output, it is not cached noise.
+`epsaudit.audit` refuses a constant output of a function that it cannot copy, because the output may be noise that was
+drawn once and cached. Here new copies of the object can be made. If many copies give the same output, it is hardly
+cached noise; see `REMADE`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ REMADE = 48
 
 @dataclass(frozen=True)
 class ConstantOutput:
-    """Evidence against a measurement: an output that it always gives on ``x`` and rarely on ``y``.
+    """Evidence against a measurement: an output of all training runs on ``x``, and of none on ``y``.
 
-    ``bound`` is the lower bound on the privacy loss that follows at the ``confidence``.
+    Fresh runs give a lower bound on the privacy loss that exceeds the claim.
     """
 
     x: Any
@@ -65,7 +66,8 @@ def refute_constant(
 
     The pair and the output are chosen on `CONSTANT_TRAINING_RUNS` runs. ``runs`` fresh runs on each dataset then give a
     lower and an upper Clopper-Pearson limit on the probabilities of the output, which hold together at the
-    ``confidence``. Return the disproof if they contradict the claim, and None otherwise.
+    ``confidence``. `REMADE` new copies of the object must give the output as well. Return the disproof if the limits
+    contradict the claim, and None otherwise.
     """
     for one, other in pairs:
         for x, y in ((one, other), (other, one)):

@@ -167,7 +167,7 @@ def _is_record(domain: Frame, value: Any) -> bool:
 def group_lengths(records: list[Any], by: tuple[str, ...]) -> Counter[Any]:
     """Count the records of each group, where a group has equal values in the columns ``by``.
 
-    The keys of the result are hashable stand-ins for these values; see `record_identity`.
+    The keys of the result are made of these values by `record_identity`.
     """
     return Counter(tuple(record_identity(one[name]) for name in by) for one in records)
 

@@ -1,6 +1,6 @@
 """Random neighbours of an input, which are made by a number of single edits, such as the removal of one record.
 
-The number of edits is an upper bound on the distance. The search computes the distance itself by
+For datasets, the number of edits is an upper bound on the distance. The search computes the distance itself by
 `epsaudit.tools.maps.metrics.input_distance`. Needs Python 3.8 and no package, because it runs in the environment of the
 audited library.
 """
@@ -44,9 +44,9 @@ STEPS = (1, 2, 3, 0.5, 0.25, 1e-9, 1e9)
 def draw_neighbour(x: Any, domain: Domain, metric: str, edits: int, rng: Any, steps: tuple[float, ...] = STEPS) -> Any:
     """Apply random edits to the input ``x`` and return the result, or None if it is not a neighbour in the domain.
 
-    The number ``edits`` is counted as the input ``metric`` counts distances. An edit inserts, deletes or replaces a
-    record or a person, or moves a number by one of ``steps``. Metrics that ignore the order of records also let records
-    be shuffled. Raises `UndefinedDistanceError` if the metric is not defined on the domain.
+    An edit inserts, deletes or replaces a record or a person, or moves a number by one of ``steps``. For datasets, the
+    number ``edits`` is an upper bound on the distance under the input ``metric``. If the metric ignores the order of
+    records, they may be shuffled as well. Raises `UndefinedDistanceError` if the metric is not defined on the domain.
     """
     name, inner = name_of(metric), inner_of(metric)
     if name == "FrameDistance":
@@ -142,7 +142,7 @@ def _edit_parts(x: Any, domain: Domain, inner: str, edits: int, rng: Any) -> Any
 def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any, steps: tuple[float, ...]) -> Any:
     """Move random components of a number, a vector or a dictionary by random steps, and return the result.
 
-    Half of the time all steps have the same sign.
+    In at least half of the calls, all steps have the same sign.
     """
     signs = rng.choice(((-1, 1), (-1, 1), (-1,), (1,)))
     if isinstance(domain, Frame) or (isinstance(domain, Mapping) and isinstance(domain.value, Vector)):
@@ -180,8 +180,9 @@ def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any, steps
 def pieces(x: Any, y: Any) -> Iterator[tuple[Any, Any]]:
     """Yield smaller variants of the pair (x, y) of inputs, in the order in which they should be tried.
 
-    A variant lacks a key of a dictionary, all records of a person or group, a chunk of records at the same place of
-    both lists, or a single record. Another kind of variant keeps only the records of one person or group.
+    A variant lacks a key of a dictionary, all records with one value in a column (such as those of a person), a chunk
+    of records at the same place of both lists, or a single record. Another kind of variant keeps only the records with
+    one value in a column.
     """
     if isinstance(x, dict) and isinstance(y, dict):
         for name in {**x, **y}:
@@ -227,7 +228,7 @@ def frame_cells(domain: Domain, records: Any) -> list[tuple[str, Atom, Any]]:
 
 
 def simpler(x: Any, y: Any, domain: Domain) -> Iterator[tuple[Any, Any]]:
-    """Yield variants of a pair of inputs in which one value is replaced by a simpler one throughout its column."""
+    """Yield variants of a pair of inputs in which one value of a column is replaced by a simpler one in both inputs."""
     known = {(name, repr(one)): (atom, one) for name, atom, one in frame_cells(domain, x) + frame_cells(domain, y)}
     for (column, said), (atom, old) in known.items():
         for new in special_values(atom)[:4]:

@@ -20,7 +20,7 @@ REPEATS = (1, 1, 1, 2, 3, 10, 100)
 DELTAS = (1e-5, 1e-3, 1e-6, 0.01, 1e-8)
 """Values of delta at which accountants are asked for epsilon."""
 MAX_EVENTS = 3
-"""Largest number of different events in a sequence."""
+"""Largest number of events in a sequence. Each event may be repeated."""
 
 
 class ReleaseEvent(NamedTuple):
@@ -29,7 +29,7 @@ class ReleaseEvent(NamedTuple):
     ``kind`` says what is released:
 
     - 'gaussian' or 'laplace': a sum of sensitivity 1, with ``noise`` as the standard deviation or the scale.
-    - 'subsampled': the same with Gaussian noise, on a sample that contains each record with probability ``rate``.
+    - 'subsampled': the same with Gaussian noise, on a Poisson sample with the sampling probability ``rate``.
     - 'response': one of two answers, which is drawn uniformly with probability ``rate`` and is the true one otherwise.
     - 'pure' or 'approximate': any mechanism that is ``noise``-DP, or (``noise``, ``failure``)-DP.
     """

@@ -22,13 +22,13 @@ ConstructorProgress = Callable[[int, int, str], None]
 """A function that is called with the number of finished constructors, the number of all constructors, and the name
 of the next one."""
 MOST_OBJECTS = 1_000
-"""[chosen] Upper limit on the number of objects that can be built. The error probability is divided by it, so that
-all statistical refutations hold together."""
+"""[chosen] The error probability is divided by this number, which is larger than the number of objects that can be
+built. All statistical refutations therefore hold together."""
 
 
 @dataclass(frozen=True)
 class ConstructorAudit:
-    """Result of the audit of all objects that one constructor of OpenDP was used to build."""
+    """Result of the audit of all objects that were built with one constructor of OpenDP."""
 
     name: str
     built: int
@@ -40,9 +40,9 @@ class ConstructorAudit:
     refuted: int = 0
     """Number of objects that were refuted."""
     smallest: str = ""
-    """The disproof with the shortest text, including its pair of inputs, on one line."""
+    """The disproof (or inconsistency) with the shortest text, including its pair of inputs, on one line."""
     found: str = ""
-    """The result for the object of this disproof as text, or the reasons why objects were not audited."""
+    """The result for the object of this disproof as text. Without a disproof: reasons why objects were not audited."""
 
     def row(self) -> dict[str, Any]:
         """Return the result as a dictionary, which is a row of a table."""
@@ -66,7 +66,8 @@ def audit_constructors(
     environment : str, optional
         The Python, or the folder of the virtual environment, that has OpenDP.
     seconds : float
-        Limit on the processor time of the whole audit. Every constructor gets an equal share of the time that is left.
+        Processor time for the whole audit. Every constructor gets an equal share of the time that is left, and at least
+        half a second.
     trials : int
         Largest number of runs on each input of a coupling test, and of runs in the audit of a measurement.
     confidence : float
@@ -109,7 +110,7 @@ def audit_constructors(
 
 
 class _Restarted:
-    """The process in which OpenDP runs. It can be started again if an object has made it crash.
+    """The process in which OpenDP runs. It can be started again if an object has ended it.
 
     It has the interface of `epsaudit.tools.maps.process.Subject`.
     """
@@ -173,8 +174,8 @@ def _audit_constructor(
 ) -> ConstructorAudit:
     """Audit the objects that one constructor builds, and return the joint result.
 
-    ``share`` is the processor time in seconds for all of them. An object that makes the process of OpenDP crash is left
-    out, and the process is started again.
+    ``share`` is the processor time in seconds for all of them. An object that cannot be audited is left out. If it has
+    ended the process of OpenDP, the process is started again.
     """
     pairs, audited, reasons = 0, 0, dict[str, None]()
     disproved: list[MapAudit] = []

@@ -26,10 +26,11 @@ from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.tools.maps.events import Events, ReleaseEvent
 
 DELTA_ERROR = 1e-12
-"""Absolute amount that is added to delta because the convolution has a rounding error. It is ten times the error
-that the convolution states."""
+"""Absolute amount that is added to the given delta, because the convolution has a rounding error. It is ten times the
+error that the convolution states."""
 DELTA_SHARE = 1e-8
-"""Relative amount that is added to delta because the quadrature has an error. It is a hundred times this error."""
+"""Relative amount that is added to the given delta, because the quadrature has an error. It is a hundred times this
+error."""
 
 
 @dataclass(frozen=True)

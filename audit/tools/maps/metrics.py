@@ -28,7 +28,8 @@ class UndefinedDistanceError(Exception):
 def equality_key(value: Any) -> Any:
     """Return a hashable key for an output, such that equal outputs have equal keys.
 
-    0.0 and -0.0 count as equal, and so do two NaN. Outputs that differ only in the sign of a zero thus have distance 0.
+    0.0 and -0.0 count as equal, and so do two NaN, but not True and 1. Outputs that differ only in the sign of a zero
+    thus have distance 0.
     """
     if isinstance(value, (list, tuple)):
         return tuple(map(equality_key, value))
@@ -42,7 +43,7 @@ def equality_key(value: Any) -> Any:
 def record_identity(value: Any) -> Any:
     """Return a hashable key for a record. Two records have equal keys only if no program can tell them apart.
 
-    Unlike `equality_key`, this function distinguishes 0.0 from -0.0 and True from 1. Otherwise the distance between two
+    Unlike `equality_key`, this function distinguishes 0.0 from -0.0 and 1 from 1.0. Otherwise the distance between two
     inputs could be too small, and a correct map would seem wrong.
     """
     if isinstance(value, (list, tuple)):
@@ -136,8 +137,8 @@ def persons(x: list[Any], y: list[Any], column: str, are_inputs: bool = False) -
     """Return how many persons must be added or removed to turn one data frame into another.
 
     The records with equal values in ``column`` belong to one person, and are added or removed together. If the records
-    of a person differ between two outputs, the person counts twice (removed and added again). If they differ, also in
-    their order, between two inputs (``are_inputs``), the distance is infinite: OpenDP does not define it, and does not
+    of a person differ between two outputs, the person counts twice (removed and added again). If these records or their
+    order differ between two inputs (``are_inputs``), the distance is infinite: OpenDP does not define it, and does not
     say whether the order matters.
     """
     held: list[dict[Any, list[Any]]] = [{}, {}]
@@ -169,8 +170,8 @@ DATASET_METRICS = {
     "ChangeOneDistance": change_one,
     "HammingDistance": hamming,
 }
-"""Metrics of datasets. One edit of a record changes the distance by 1, or by 2 if it replaces a record under a
-metric that counts insertions and deletions."""
+"""Metrics of datasets. Datasets that differ by the edit of one record are at distance 1, or at distance 2 if the record
+is replaced and the metric counts insertions and deletions."""
 PERSON_METRICS = {"SymmetricIdDistance": persons, "ChangeOneIdDistance": exchanged_persons}
 """Metrics of data frames in which one column identifies persons, such as 'SymmetricIdDistance(id)'."""
 NORMS: dict[str, Callable[[list[Exact]], Distance]] = {

@@ -273,8 +273,8 @@ class ConstructorLibrary:
     def _combinations(self, make: Any, seed: int) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
         """Yield combinations of arguments for the constructor ``make``, in a random order.
 
-        Each combination is two dictionaries by parameter name: the code of the arguments, and their values. None is
-        yielded if a required parameter has no known values.
+        Each combination is two dictionaries by parameter name: the code of the arguments, and their values. There are
+        no combinations if a required parameter has no known values.
         """
         rng = random.Random(seed)
         choices: list[list[tuple[tuple[str, str, Any], ...]]] = []

@@ -77,9 +77,10 @@ class OwnSubject:
 
 
 class ServedSubject:
-    """An audited object that lives in a process of its own, with the Python of another environment.
+    """An audited object that lives in a process of its own, usually with the Python of another environment.
 
-    The function that ``make`` names as 'module:make' makes the object there. A request fails after ``timeout`` seconds.
+    The function that ``make`` names as 'module:make' makes the object there. ``environment`` is a Python or the folder
+    of a virtual environment; None is the current Python. A request fails after ``timeout`` seconds without an answer.
     """
 
     def __init__(self, make: str, environment: str | None, timeout: float = 600.0) -> None:

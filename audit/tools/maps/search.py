@@ -124,8 +124,8 @@ def search(
     """Run the audited function on random pairs of inputs, and return what contradicts the library's statements.
 
     Of each kind of finding, only the worst one is kept; its pair of inputs is then simplified. At most ``n_pairs``
-    pairs are compared in ``seconds`` of processor time. ``progress`` is called with the number of pairs after every
-    hundred.
+    pairs are compared in ``seconds`` of processor time; simplification takes additional time. ``progress`` is called
+    with the number of pairs after every hundred.
     """
     rng, subject = random.Random(seed), subject._replace(map=CachedMap(subject.map, subject.input_metric))
     findings: dict[str, MapFinding] = {}
@@ -191,7 +191,7 @@ def search(
 def distance_of_inputs(subject: Adapter, x: Any, y: Any) -> Any:
     """Return the distance between two inputs under the input metric, or infinity if they are no neighbours.
 
-    Two data frames are no neighbours, for example, if the domain says that their groups of records must be equal.
+    Data frames are no neighbours if their groups of records differ but the domain says that groups are invariant.
     """
     if not are_comparable(subject.domain, x, y):
         return math.inf
@@ -398,9 +398,10 @@ def _grouping(stated: Any) -> str:
 
 
 def shrink_pair(subject: Adapter, finding: MapFinding) -> MapFinding:
-    """Return a finding of the same kind for a pair of inputs that is as simple as possible.
+    """Simplify the pair of inputs of a finding, and return a finding of the same kind for the simplified pair.
 
-    The search is greedy: it removes records and simplifies values, as long as the same kind of finding remains.
+    The search is greedy: it removes records and simplifies values, as long as the same kind of finding remains. It
+    takes at most `SHRINKING_SECONDS` of processor time.
     """
     ends = Deadline(SHRINKING_SECONDS)
     places = functools.lru_cache(maxsize=None)(_places)

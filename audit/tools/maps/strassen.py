@@ -19,8 +19,8 @@ from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_
 from epsaudit.tools.maps.search import key_of
 
 COUPLING_SCREENING_RUNS, SCREENED = 40, 4
-"""Number of runs on each input of every pair, and number of pairs that are kept. These have the largest gaps between
-the frequency of a set and that of its neighbourhood."""
+"""Number of runs on each input of every pair, and number of pairs that are kept, where (x, x') and (x', x) are
+different pairs. These have the largest gaps between the frequency of a set and that of its neighbourhood."""
 COUPLING_TRAINING_RUNS = 240
 """Number of training runs on each input of the kept pairs. One half chooses a set, the other half the pair."""
 MAX_DISTINCT = 80
