@@ -321,13 +321,19 @@ def bound_each(
 
 def certain_bound(asked: Mechanism, pair: DatasetPair, claim: Claim, seed: int, seconds: float) -> UpperBound | None:
     """Return a bound on a pair that holds for all draws, or None if none is found within a number of seconds."""
-    prepared = PairBound(call_of(asked), asked.name, pair, claim, FEWEST_RUNS, 0.05, seed)
+    bound = PairBound(call_of(asked), asked.name, pair, claim, FEWEST_RUNS, 0.05, seed)
+
+    def certain(_: int) -> UpperBound | None:
+        try:
+            return bound.certain()
+        except Parted:
+            return None
+
     try:
-        ((_, found),) = in_processes(lambda _: prepared.prepare(), [0], n_jobs=1, name=asked.name, seconds=seconds)
+        ((_, found),) = in_processes(certain, [0], n_jobs=1, name=asked.name, seconds=seconds)
     except (AuditError, TimeoutError):
         return None
-    bound = found.certain if isinstance(found, Sampling) else found
-    return bound if bound is not None and bound.certain else None
+    return found if found is not None and found.certain else None
 
 
 @dataclass(frozen=True)
@@ -379,6 +385,7 @@ class PairBound:
         both = self.pair.x, self.pair.x_prime
         self.known_exceptions: set[str] = set()
         self.returned_none = True  # until `_check_repeats` sees another output
+        self._is_exact = False  # until `certain` enumerates the laws of both outputs
         settings: dict[str, Any] = {"seed": self.seed + SEEDS_COMPARED, "known_exceptions": self.known_exceptions}
         self.watched = [runner(self.call, one, look_for_samplers=True, **settings) for one in both]
         self.sides = [Side(runner(self.call, one, **settings)) for one in both]
@@ -413,25 +420,10 @@ class PairBound:
         Unlike `prepare`, this method does not explain why a bound is above the claim.
         """
         try:
-            self._check_repeats()
+            certain = self.certain()
         except Parted as parted:
             return self._none(parted.reason)
-        exact = exact_bound(self.claim, *self.sides)
-        if exact is not None:
-            is_best = exact.delta <= NOT_LISTED and all(side.is_discrete for side in self.sides)
-            if is_best or not exact.delta:
-                return self._verified(exact)
-        by_paths = self._certain_by_paths()
-        for one in (by_paths, exact):
-            if one is not None and self._within(one.value) and one.delta <= NOT_LISTED:
-                return self._verified(one)
-        others = [] if by_paths is None else [self._certain_by_output(), self._certain_by_matching()]
-        if by_paths is not None and not isinstance(self.claim, PureDP):
-            others.append(self._certain_by_paths(equal=True))
-        candidates = [one for one in (exact, by_paths, *others) if one is not None and one.delta <= MAX_LEFT_OUT]
-        best = min(candidates, key=lambda one: (one.value, one.delta), default=None)
-        certain = None if best is None or best.value == math.inf else self._verified(best)
-        if certain is not None and (certain.reason or certain.within_claim or not certain.delta):
+        if certain is not None and (certain.reason or certain.within_claim or not certain.delta or self._is_exact):
             return certain
         plan = first = self._trained([AllKept(), AllKept()])
         if plan.left_out or not self._within(_in_parameter(self.claim, plan.epsilon)):
@@ -442,6 +434,29 @@ class PairBound:
         if plan.epsilon < math.inf:
             return Sampling(plan, certain, frozenset(self.known_exceptions))
         return certain if certain is not None else self._without_bound(first.samples)
+
+    def certain(self) -> UpperBound | None:
+        """Return the best bound for all draws, or None if the paths of the function cannot be enumerated.
+
+        Raise `Parted` if draws are not random, or if anything but draws decides what a run does. The result has no
+        bound, and a reason, if a sampled run takes a path that was not enumerated.
+        """
+        self._check_repeats()
+        exact = exact_bound(self.claim, *self.sides)
+        if exact is not None:
+            self._is_exact = exact.delta <= NOT_LISTED and all(side.is_discrete for side in self.sides)
+            if self._is_exact or not exact.delta:
+                return self._verified(exact)
+        by_paths = self._certain_by_paths()
+        for one in (by_paths, exact):
+            if one is not None and self._within(one.value) and one.delta <= NOT_LISTED:
+                return self._verified(one)
+        others = [] if by_paths is None else [self._certain_by_output(), self._certain_by_matching()]
+        if by_paths is not None and not isinstance(self.claim, PureDP):
+            others.append(self._certain_by_paths(equal=True))
+        candidates = [one for one in (exact, by_paths, *others) if one is not None and one.delta <= MAX_LEFT_OUT]
+        best = min(candidates, key=lambda one: (one.value, one.delta), default=None)
+        return None if best is None or best.value == math.inf else self._verified(best)
 
     def fresh_losses(self, prepared: Sampling, numbers: range) -> list[list[float]]:
         """Run the function anew, and return the losses of all runs for each direction (x to x', and x' to x).
