@@ -60,7 +60,7 @@ def find_distinct(outputs: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64
     """Return the position of the first occurrence of every distinct output, and the inverse indices.
 
     The inverse indices say, for every output, to which of the distinct outputs it is equal, as those of `numpy.unique`
-    do. The outputs need not have an order.
+    do. The outputs need not be sortable.
     """
     if outputs.dtype == object:
         code: dict[Hashable, int] = {}
@@ -98,10 +98,13 @@ def describe_atoms(negation: str, atoms: Sequence[Hashable], digits: int = 6) ->
 
     >>> describe_atoms("", [1.0]), describe_atoms("not ", [1.0, "a"])
     ('y = 1', "y not in {1, 'a'}")
+    >>> describe_atoms("not ", [Raised("ValueError")])
+    'not (raises ValueError)'
     """
     if len(atoms) == 1:
         shown = _format_atom(atoms[0], digits)
-        return shown if isinstance(atoms[0], (Raised, TimedOut)) else f"y {'!=' if negation else '='} {shown}"
+        said = f"not ({shown})" if negation else shown
+        return said if isinstance(atoms[0], (Raised, TimedOut)) else f"y {'!=' if negation else '='} {shown}"
     return f"y {negation}in {{{list_names([_format_atom(atom, digits) for atom in atoms])}}}"
 
 
