@@ -67,8 +67,8 @@ def boundary(low: float, high: float, size: int, adjacency: Relation | None = No
     """Return pairs of datasets of numbers at the ends of a range, where sensitivity is usually largest.
 
     The dataset x has ``size`` records, which are ``low`` or ``high``. In x', one record is added, or one is replaced if
-    the relation is `Substitution`. Raises `AuditError` if the range is empty, or if the relation is neither `AddRemove`
-    nor `Substitution`.
+    the relation is `Substitution`. Records are also added to the empty dataset. Raises `AuditError` if the range is
+    empty, or if the relation is neither `AddRemove`, which is the default, nor `Substitution`.
 
     >>> len(boundary(0, 10, 3)), boundary(0, 10, 3)[0].x_prime
     (8, (0, 0, 0, 0))
@@ -163,8 +163,8 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
 def common_relation(pairs: Sequence[DatasetPair]) -> Adjacency | None:
     """Return `AddRemove` if all pairs are neighbours under this relation, otherwise None.
 
-    Other relations cannot be inferred from pairs. For example, pairs that differ by the substitution of one record are
-    also neighbours under `MaxChange`.
+    Other relations cannot be inferred from pairs. For example, pairs that differ by the substitution of one record may
+    also be meant as neighbours under `MaxChange`.
     """
     with contextlib.suppress(Exception):  # datasets may have any type
         return AddRemove() if all(AddRemove().holds(pair.x, pair.x_prime) for pair in pairs) else None
@@ -172,10 +172,10 @@ def common_relation(pairs: Sequence[DatasetPair]) -> Adjacency | None:
 
 
 def _boundary_cases(pairs: Sequence[DatasetPair], adjacency: Adjacency) -> list[DatasetPair]:
-    """Return pairs of datasets that consist of the smallest and the largest record in the given pairs.
+    """Return the boundary cases that `drawn` adds, made from the smallest and the largest record in the given pairs.
 
-    The sensitivity is usually largest for such datasets. The list is empty if the records have no order, or if the
-    datasets are not lists, tuples or arrays of one type.
+    The list is empty if the records have no order or are all equal, or if the datasets are not lists, tuples or arrays
+    of one type.
     """
     datasets = [dataset for pair in pairs for dataset in (pair.x, pair.x_prime)]
     kind = type(datasets[0])

@@ -124,9 +124,9 @@ def is_constant(value: Any) -> bool:
 
 
 def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
-    """Raise `AuditError` if a dataset can be read only once, or contains an object that can be read only once.
+    """Raise `AuditError` if a dataset can be read only once, or is a container of objects that can be read only once.
 
-    ``inside`` is the verb of the message: 'holds' for an object in a container, and otherwise 'is'.
+    ``inside`` is the verb of the message if ``dataset`` is an object in a container. By default the verb is 'is'.
     """
     stream = isinstance(dataset, io.IOBase) or hasattr(dataset, "fileno")
     if isinstance(dataset, Iterator) or stream or hasattr(dataset, "fetchone") or hasattr(dataset, "cursor"):
@@ -139,9 +139,10 @@ def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
 
 
 def _to_bytes(value: Any) -> bytes:
-    """Return the bytes of a value, by which values are compared.
+    """Return the bytes of a value, by which values are copied and compared.
 
-    The bytes are made by pickle, which takes a microsecond, or, if pickle fails, by cloudpickle, which takes ten.
+    The bytes are made by pickle, or by cloudpickle if pickle fails. Pickle takes a microsecond for a small value, and
+    cloudpickle ten times as long.
     """
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)

@@ -101,7 +101,7 @@ class Adjacency(ABC):
 
 @dataclass(frozen=True)
 class AddRemove(Adjacency):
-    """The relation of datasets that differ in a single record, which only one of them contains (unbounded DP).
+    """The relation of two datasets if removing a single record from one of them gives the other (unbounded DP).
 
     >>> AddRemove().holds([1, 2, 2], [2, 1]), AddRemove().holds({"ann": 2}, {"ann": 9, "bob": 4})
     (True, False)
@@ -190,8 +190,9 @@ MAX_COUNTED_RECORDS = 100_000
 def describe_distance(pair: DatasetPair, symbol: str) -> str:
     """Return a note on the number of records by which two datasets differ, and on the loss that a claim then allows.
 
-    The note is for pairs that no neighbouring relation has checked. It is '' if the datasets differ in one record, or
-    if the number cannot be computed. ``symbol`` is the name of the claim's parameter, such as 'epsilon'.
+    The note is for pairs that no neighbouring relation has checked. It is '' if the datasets differ in at most one
+    record, or if the number is not computed: datasets may have any type, be texts, or be too large. ``symbol`` is the
+    name of the claim's parameter, such as 'epsilon'.
     """
     records = 0
     with contextlib.suppress(Exception):  # datasets may have any type
@@ -228,7 +229,7 @@ def adjacency_of(adjacency: Any) -> Adjacency | None:
 
 
 def is_strategy(value: Any) -> bool:
-    """Return whether a value is a strategy of hypothesis; if hypothesis was not imported, it is not."""
+    """Return whether a value is a strategy of hypothesis, without importing hypothesis."""
     hypothesis = sys.modules.get("hypothesis")
     return hypothesis is not None and isinstance(value, hypothesis.strategies.SearchStrategy)
 

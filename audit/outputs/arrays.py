@@ -55,8 +55,8 @@ def pack(values: Sequence[Any]) -> Outputs:
     """Return one array with the outputs of many single runs, each converted to its normal form.
 
     The normal form is a plain value that compares the same way whatever type the mechanism returned. The result is a
-    float64 array if all outputs are numbers, or sequences of the same number of numbers. Otherwise it is an object
-    array.
+    float64 array if all normal forms are floats, or sequences of floats of one length, or arrays of floats of one
+    shape. Otherwise it is an object array.
 
     >>> pack([1.5, 2, True]), pack([(1, 2), [3, 4]]).tolist(), pack(["no", None, 1])
     (array([1.5, 2. , 1. ]), [[1.0, 2.0], [3.0, 4.0]], array(['no', None, 1.0], dtype=object))
@@ -103,7 +103,7 @@ def pack_objects(values: list[Any]) -> Outputs:
 def normalise_array(outputs: Any) -> Outputs:
     """Convert an array with the outputs of many runs to normal form; the first axis of the array counts runs.
 
-    The result shares memory with the argument only if the argument is a float64 array.
+    The result shares memory with the argument only if the argument is a float64 array or tensor.
     """
     if isinstance(outputs, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(outputs)
@@ -152,7 +152,7 @@ def align_dtypes(first: Outputs, second: Outputs) -> tuple[Outputs, Outputs]:
 
 
 def select_same_shape(outputs: Outputs, other: Outputs) -> Outputs:
-    """Return the ``outputs`` that are floats, or arrays of floats, with the same shape as the outputs in ``other``."""
+    """Return the ``outputs`` that consist of floats only and have the same shape as the outputs in ``other``."""
     parts = [pack_normal([one]) for one in outputs.tolist()] if outputs.dtype == object else [outputs]
     found = [one for one in parts if one.dtype == np.float64 and one.shape[1:] == other.shape[1:]]
     return join_outputs(found) if found else other[:0]

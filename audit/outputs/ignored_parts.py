@@ -1,4 +1,4 @@
-"""Parts of outputs that the normal form leaves out, so that no witness reads them: types, time zones, last bits.
+"""Parts of outputs that the default witnesses do not read, such as types, time zones and last bits.
 
 The first outputs of each dataset are observed as the mechanism returned them. Where an ignored part differs between the
 two datasets, a result says so in one note. This is no part of any certificate.
@@ -65,8 +65,8 @@ returns the content."""
 def observe(ignored: IgnoredParts, output: Any) -> None:
     """Count the ignored parts of one output, which must have the form in which the mechanism returned it.
 
-    Ignored parts are properties of an output that no event reads, such as the types of values or a time zone. The
-    counts are added to ``ignored``. Only the first `MAX_OBSERVED` outputs are counted.
+    Ignored parts are properties of an output that the default witnesses do not read, such as the types of values or a
+    time zone. The counts are added to ``ignored``. Only the first `MAX_OBSERVED` outputs are counted.
     """
     if ignored[TOTAL] >= MAX_OBSERVED:
         return
@@ -113,8 +113,8 @@ def observe(ignored: IgnoredParts, output: Any) -> None:
 def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
     """Count the ignored parts of many outputs, which are the rows of an array of numbers.
 
-    Ignored parts are properties of an output that no event reads, such as the dtype or the sign of a zero. The counts
-    are added to ``ignored``.
+    The counts are those of `observe`. They are added to ``ignored``, and only the first `MAX_OBSERVED` outputs are
+    counted.
     """
     rows = outputs[: max(MAX_OBSERVED - ignored[TOTAL], 0)]
     if len(rows):
@@ -125,10 +125,9 @@ def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
 
 
 def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:
-    """Return the kinds of ignored parts that differ between the outputs on x and on x'.
+    """Return the kinds of ignored parts, such as 'time zone', that differ between the outputs on x and on x'.
 
-    Ignored parts are properties of an output that no event reads, such as 'time zone'. The arguments are the counts of
-    these parts on both datasets.
+    The arguments are the counts that `observe` made on x and on x'.
     """
     contents: dict[tuple[str, OutputPath], set[str]] = {}
     for kind, path, content in [*ignored, *ignored_prime]:
@@ -176,7 +175,7 @@ def _read_number(path: OutputPath, number: float) -> list[IgnoredPart]:
 def _read_numbers(path: OutputPath, numbers: Sequence[float]) -> list[IgnoredPart]:
     """Return the same ignored parts as `_read_number`, for all numbers of an array together.
 
-    The last bits count as 'long' if those of one number do, and the sign is '-' if one of the zeros is negative.
+    The last bits are 'long' if those of one number are, and the sign is '-' if one of the zeros is negative.
     """
     finite = [number for number in numbers if math.isfinite(number)]
     some = [number for number in finite if number != 0.0]

@@ -48,7 +48,7 @@ def output_from_json(data: Any) -> Any:
 def block_to_json(outputs: Outputs) -> Any:
     """Return a JSON object for an array of outputs; `block_from_json` restores the same array, bit by bit.
 
-    The messages of exceptions are stored beside the outputs, because the normal form of an exception is only its type.
+    The messages of exceptions are stored beside the outputs, because `output_to_json` writes only their types.
     """
     if outputs.dtype == object:
         values = outputs.tolist()
@@ -78,7 +78,7 @@ def _encode_all(values: Any) -> list[Any]:
 def _decode(data: Any) -> Any:
     """Return the output that a JSON value represents, not yet in normal form.
 
-    If the JSON value is malformed, an exception of any type is raised.
+    If the JSON value is malformed, an exception of one of several types is raised; `output_from_json` catches them.
     """
     if data is None or isinstance(data, (str, bool, int, float)):
         return data

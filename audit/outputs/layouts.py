@@ -34,9 +34,10 @@ _CACHE: dict[int, dict[Hashable, Any]] = {}
 
 
 def layout_of(outputs: Outputs) -> Layout | None:
-    """Return the places that all outputs of an object array have in common, or None if their places differ.
+    """Return the places that all outputs of an object array have in common; None if there are none, or they differ.
 
-    All slices of one array have the layout of the whole array, because it is computed once for the whole array.
+    A slice of consecutive rows has the layout of the whole array, because the layout is computed once for the whole
+    array.
     """
     if outputs.dtype != object or outputs.ndim != 1 or len(outputs) == 0:
         return None
@@ -48,7 +49,7 @@ def parts_at(outputs: Outputs, path: Sequence[Hashable]) -> Outputs:
     """Return an array with the part at one path inside every output, and None for an output that has no part there.
 
     A path consists of steps. A step is a position in a sequence, the key of a mapping, or a reading, which is a
-    function that finds a part of a value. For example, the path ('sum', 0) leads to 3 in the output {'sum': [3, 4]}.
+    function of a value. For example, the path ('sum', 0) leads to 3 in the output {'sum': [3, 4]}.
     """
     for step in path:
         whole, rows = _find_whole(outputs)

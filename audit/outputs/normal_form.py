@@ -197,7 +197,7 @@ def order_key(value: Any) -> tuple[str, Any]:
 
 
 def refusal_of(value: Any) -> AuditError:
-    """Return the error for an output that has no normal form, so that it cannot be compared with other outputs."""
+    """Return the error for an output that has no normal form; its message lists the types that have one."""
     try:
         shown = describe_frame(value) if is_frame(value) else repr(value)
     except Exception:
@@ -210,10 +210,10 @@ def refusal_of(value: Any) -> AuditError:
 
 
 def fit_in_floats(numbers: NDArray[Any]) -> bool:
-    """Return whether all numbers of an array can be converted to float64.
+    """Return whether all numbers of an array can be converted to float64 without checking each of them.
 
-    It is false only for an array of 64-bit integers if one of them is too large to be exact as a float. Long doubles
-    are rounded, which is accepted.
+    An array of 64-bit numbers must have absolute values below 2^53, where floats represent all whole numbers. For
+    numbers of other sizes the result is true; long doubles are rounded, which is accepted.
     """
     if numbers.dtype.itemsize != 8 or numbers.size == 0:
         return True
@@ -224,7 +224,8 @@ def fit_in_floats(numbers: NDArray[Any]) -> bool:
 def list_floats(array: NDArray[np.float64]) -> list[float]:
     """Return the numbers of an array of any shape as a list in C order.
 
-    Every NaN becomes the single object `NAN`, because Python compares equal containers only if they hold the same NaN.
+    Every NaN becomes the single object `NAN`, because Python calls containers with NaN equal only if they hold the same
+    object.
     """
     numbers: list[float] = array.ravel().tolist()
     if np.isnan(array).any():

@@ -62,7 +62,7 @@ class Reading:
             raise AuditError(f"The reading is {self.name!r}; it must be one of {', '.join(READINGS)}.")
 
     def __call__(self, value: Any) -> Any:
-        """Return the parts that the reading finds in a value, or None if the reading does not apply to the value."""
+        """Return the result of the reading for a value, or None if the reading does not apply to the value."""
         kind, read = READINGS[self.name]
         return read(value) if isinstance(value, kind) else None
 
@@ -77,7 +77,7 @@ def _read_json_text(text: str) -> Any:
 
 
 def _read_xml(text: str) -> Any:
-    """Return the normal form of the XML document in a text, or None if the text is no XML document.
+    """Return the normal form of the XML document in a text, or None if the text is no XML document or is too long.
 
     A document with a document type is not read, because a document type may define entities.
     """
@@ -92,7 +92,7 @@ def _read_xml(text: str) -> Any:
 def _read_element(element: ElementTree.Element) -> Any:
     """Return the content of an XML element: its text if it has no attributes and no children, otherwise a mapping.
 
-    The mapping contains attributes and children by name. Several children with the same name become a tuple.
+    The mapping contains attributes, text and children by name. Several children with the same name become a tuple.
     """
     words = " ".join(filter(None, [(element.text or "").strip(), *((one.tail or "").strip() for one in element)]))
     if not element.attrib and len(element) == 0:
@@ -120,7 +120,7 @@ def _read_field(text: str) -> Any:
 
 
 def _read_fields(text: str, delimiter: str) -> tuple[Any, ...] | None:
-    """Return the fields of a text that is a single line, or None if the text has several lines.
+    """Return the fields of a text that is a single row of fields, or None if the text has several rows.
 
     Quoted fields may contain delimiters and line breaks.
     """
@@ -210,11 +210,12 @@ READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 
 
 def suitable_readings(texts: Sequence[str], before: Sequence[str], few: int) -> Iterator[str]:
-    """Yield the names of the readings that apply to more than half of a sample of texts.
+    """Yield the names of the readings that suit a sample of texts.
 
-    ``before`` are the names of the readings that were applied to obtain these texts. If most texts have the same number
-    of words, the words at one position can be compared. In this case, and if there are at most ``few`` words, words and
-    characters suffice. Otherwise fields, named values and tokens are read as well.
+    ``before`` are the names of the readings that were applied to obtain these texts. JSON, XML, fields and named values
+    are read only if most texts contain them, and if no other reading than 'json', 'xml' and 'lines' was applied before.
+    If most texts have the same number of words, the words at one position can be compared. Then tokens are not read,
+    and fields are read only if there are more than ``few`` words.
     """
     outside = [name for name in before if name not in ("json", "xml", "lines")]
     half = len(texts) / 2

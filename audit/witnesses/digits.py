@@ -50,7 +50,7 @@ class Deviation(NumberTransform):
     def label_for(self, distances: Iterable[float]) -> str:
         """Return the label for use in an event that has the given distances as thresholds.
 
-        The centre is printed with so many digits that its rounding error is at most a tenth of the smallest distance.
+        The rounding error of the printed centre is at most a tenth of the smallest distance above 0.
         """
         least = min((distance for distance in distances if 0.0 < distance < math.inf), default=math.inf)
         written = (format_number(self.centre, digits) for digits in range(N_PRINTED_DIGITS, MAX_PRINTED_DIGITS + 1))

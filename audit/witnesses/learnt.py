@@ -76,7 +76,7 @@ class AdditiveModel:
     def _curves(self) -> list[tuple[int, Floats, Floats]]:
         """The coordinate, the knots and the values of every term, for quick evaluation on complete vectors.
 
-        The list is empty if a term is not a function of a coordinate.
+        The list is empty if a term has no knots, or if its feature is not a coordinate counted from the start.
         """
         found = []
         for one in self.terms:

@@ -90,7 +90,10 @@ class CategoryCode(FormattedLabel):
 
 @dataclass(frozen=True)
 class Length(FormattedLabel):
-    """The length of a string, tuple, list, set or mapping at a place inside the output; NaN for anything else."""
+    """The length of a string, bytes, a sequence, a set or a mapping at a place inside the output; NaN for other values.
+
+    The length of an array with several dimensions is the number of all its numbers.
+    """
 
     path: OutputPath = ()
     form = "len({place})"

@@ -66,7 +66,8 @@ contain these values as code."""
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
     """Return a JSON object from which `feature_from_dict` rebuilds the feature.
 
-    For a feature of a class that is not listed in `FEATURE_KINDS`, the object holds only the text of the feature.
+    For a feature of a class that is not listed in `FEATURE_KINDS`, the object holds only the name of the class and the
+    text of the feature, so the feature cannot be rebuilt.
     """
     if type(feature) not in STORED_NAMES:
         return {"kind": type(feature).__name__, "text": feature.label}
