@@ -70,8 +70,8 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
     The shares have shape (parameters, 60), because a strategy makes sixty bets of different size against each
     parameter. ``correct`` and ``wrong`` are estimated probabilities of a correct and of a wrong guess. A bet gets a
     share in proportion to the wealth that it would have made in the past ``runs`` with these probabilities, and a tenth
-    is divided evenly. If all ``log_factors`` are 0, everything is divided evenly. The growth is the expected growth of
-    log-wealth in one run.
+    is divided evenly. If all ``log_factors`` are 0, everything is divided evenly. The growth, shape (parameters,), is
+    the expected growth of log-wealth in one run, or 0 if it is negative.
     """
     grows = np.tensordot([correct, wrong, max(1.0 - correct - wrong, 0.0)], log_factors, 1)
     most = np.max(grows, axis=-1, keepdims=True)
@@ -81,7 +81,7 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
 
 
 def divided(log_wealth: Floats, shares: Floats) -> Floats:
-    """Return the log-wealth of all bets after half of all wealth was collected and divided anew in the given shares.
+    """Return the log-wealth of all bets after half of it was pooled for each parameter and divided in the given shares.
 
     Both arrays have shape (strategies, parameters, bets). The shares of each parameter sum to 1.
     """
@@ -120,8 +120,9 @@ def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, e
 def parameter_grid(claim: Claim) -> Floats:
     """Return the parameters that a sequential audit tests, in ascending order.
 
-    Up to the claim the steps are a hundredth of the claim, and from there to four times the claim they are 2 %. For a
-    claim about a curve there are half as many parameters, because each of them costs a point of its privacy profile.
+    Up to the claim the steps are a hundredth of the claim, and from there to four times the claim they are 2 %. If the
+    claimed parameter is 0, the grid is 0 and values from 0.001 to 4. For a claim about a curve there are half as many
+    parameters, because each of them costs a point of its privacy profile.
     """
     below, above = (100, 70) if claim.claimed_point is not None else (50, 35)
     claimed = claim.parameter
@@ -157,7 +158,7 @@ def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
     For a claim about a curve, all epsilons are ``tangent``, and the deltas are those of the privacy profile of each
     parameter at this epsilon. They are exact at the claim and rounded up elsewhere: `Claim.least_at` is tabulated, and
     an interpolated delta that is too small is replaced by the next entry of the table. For pure and approximate DP,
-    ``tangent`` is None and the delta is that of the claim.
+    ``tangent`` is None, the epsilons are the parameters, and the delta is that of the claim.
     """
     grid = parameter_grid(claim)
     if tangent is None:

@@ -47,11 +47,11 @@ class Certificate(Tagged, ABC):
 
     @abstractmethod
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
-        """Return limits (p, p') on the probabilities of an event that distinguishes the pair; (0, 0) if there is none.
+        """Return a point (p, p') that bounds the trade-off curve and the privacy profile of the pair, if p > p'.
 
-        With the stated confidence, some event has probability at least p on x and at most p' on x'. So the trade-off
-        curve of the pair, in the better of its two directions, passes at or below (p', 1 - p), and its privacy profile
-        lies at or above p - e^epsilon p' for every epsilon at once.
+        With the stated confidence, every trade-off curve that holds for the pair in both directions passes at or below
+        (p', 1 - p), and its privacy profile lies at or above p - e^epsilon p' for every epsilon at once. For a `Box`,
+        p and p' are limits on the probabilities of its event; for a `MembershipGame` they are not.
         """
 
 
@@ -59,9 +59,9 @@ class Certificate(Tagged, ABC):
 class MembershipGame(Certificate):
     """The certificate of a game in which one or two events guess which of the two datasets each run used.
 
-    (epsilon, delta)-DP limits the odds that a guess is correct. With s the probability that a run has a guess, and q =
-    e^epsilon / (1 + e^epsilon), a guess is correct with probability at most q + pi (1 - q), where pi = delta events /
-    (2 s). Proofs: docs/explanation/theory.md#membership-game.
+    (epsilon, delta)-DP limits the odds that a guess is correct. Let s be the probability that a run has a guess, and
+    q = e^epsilon / (1 + e^epsilon). Then a guess is correct with probability at most q + pi (1 - q), where the leak is
+    pi = delta events / (2 s). Proofs: docs/explanation/theory.md#membership-game.
 
     >>> counts = Counts(500, 500, 365, 134, 135, 366)
     >>> round(float(MembershipGame().epsilon(counts, 0.0, 0.95)), 3)
@@ -115,8 +115,8 @@ class MembershipGame(Certificate):
     def _limits(self, counts: Counts, confidence: float, delta: float) -> tuple[Floats, Floats]:
         """Return a lower confidence limit on the accuracy of guesses, and an upper limit on the leak pi.
 
-        The leak pi is the part of the accuracy that delta explains; the docstring of the class defines it. Both limits
-        hold together with the stated confidence.
+        The docstring of the class defines the leak, which is 0 if ``delta`` is 0. Both limits hold together with the
+        stated confidence.
         """
         alpha = 1.0 - confidence
         guesses = counts.correct + counts.wrong

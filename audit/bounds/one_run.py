@@ -185,7 +185,8 @@ def tested_claim(claim: Claim, canaries: int, confidence: float) -> Claim:
 
     It is the same claim if there is a theorem for claims of its kind. Otherwise it is an (epsilon, delta)-DP that the
     claim implies. Its delta follows from the arguments, so it is fixed before the run. If (epsilon, delta)-DP is
-    refuted, then the given kind of claim is refuted for every parameter below ``claim.least_at(epsilon, delta)``.
+    refuted at some epsilon, then the given kind of claim is refuted for every parameter below
+    ``claim.least_at(epsilon, delta)``.
     """
     if isinstance(claim, PureDP | ApproxDP | GaussianDP):
         return claim
@@ -210,7 +211,8 @@ def guess_p_value(
 ) -> float:
     """Return the largest probability, under (epsilon, delta)-DP, that at least ``correct`` of the guesses are correct.
 
-    There are ``canaries`` canaries, and the coins of ``guesses`` of them are guessed.
+    There are ``canaries`` canaries, and the coins of ``guesses`` of them are guessed. For the method 'binomial' it is
+    the published bound on this probability, which is usually larger.
 
     >>> round(guess_p_value(2, 2, 1, 1.0, 0.1), 4), round(guess_p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
     (0.9618, 0.9566)
@@ -354,8 +356,8 @@ def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
 def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
     """Return the smallest probability of an event under (epsilon, delta)-DP, given its probability on a neighbour.
 
-    If r = ``rare`` is the probability on the neighbour, the result is the larger of e^-epsilon (r - delta) and 1 -
-    delta - e^epsilon (1 - r), and at least 0; see `Inverse`.
+    If r = ``rare`` is the probability on the neighbour, the result is the largest of e^-epsilon (r - delta),
+    1 - delta - e^epsilon (1 - r), and 0; see `Inverse`.
     """
     with np.errstate(over="ignore"):
         steep = 1.0 - delta - np.exp(epsilon) * (1.0 - rare)
@@ -365,9 +367,9 @@ def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) ->
 def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int, correct: int, tau: float) -> Floats:
     """Return, for each parameter of a claim, the smallest total mass of a measure with P[W >= correct] >= tau.
 
-    W is the number of correct guesses, and the measure must be one that the claim with this parameter allows. If its
-    total mass exceeds 1, it is no probability distribution, and the parameter is rejected at level tau. For example,
-    that one canary is guessed correctly with probability 0.9 is impossible under 0-DP and possible under 3-DP.
+    W is the number of correct guesses, and the measure must satisfy the constraints of Theorem 8 for this parameter. If
+    the smallest total mass exceeds 1, no probability distribution does, and the parameter is rejected at level tau. For
+    example, that one canary is guessed correctly with probability 0.9 is impossible under 0-DP and possible under 3-DP.
     """
     right = np.full(len(parameters), tau * correct / canaries)
     wrong = np.full(len(parameters), tau * (guesses - correct) / canaries)

@@ -112,11 +112,11 @@ def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
 
 
 def gaussian_accuracy(shares: Floats, mu: float) -> Floats:
-    """Return the accuracy of guesses which of N(mu/2, 1) and N(-mu/2, 1) the most extreme outputs are from.
+    """Return the accuracy of guesses that attribute the most extreme outputs to N(mu/2, 1) or to N(-mu/2, 1).
 
     An output above a threshold is guessed to be from N(mu/2, 1). An element of ``shares`` determines the threshold: it
     is the sum of the probabilities, under both laws, that an output is above it, so it is between 0 and 2. By symmetry,
-    the accuracy is the same for guesses about outputs below the negative threshold.
+    the accuracy is the same for guesses about outputs below the negative threshold. Both laws are equally likely.
     """
     low, high = np.where(np.asarray(shares) > 1.0, -40.0, -1.0), np.full(len(shares), 40.0 + mu)
     _, high = bisected(lambda x: ndtr(mu / 2.0 - x) + ndtr(-mu / 2.0 - x) > shares, low, high, 60)
@@ -170,8 +170,9 @@ def renyi_of_excess(order: ArrayLike, log_mean: ArrayLike) -> Floats:
 def log_excess(order: Floats, losses: Floats) -> Floats:
     """Return the logarithm of (r^a - 1 - a (r - 1)) / (a - 1), for the likelihood ratio r = exp(loss) and order a >= 1.
 
-    The mean of this quantity determines the Renyi divergence; see `renyi_of_excess`. It equals r (f((a - 1) loss) / (a
-    - 1) + f(-loss)) with f(t) = e^t - 1 - t. Both terms are nonnegative, so nothing cancels. Arguments are broadcast.
+    The mean of this quantity determines the Renyi divergence; see `renyi_of_excess`. The quantity equals
+    r (f((a - 1) loss) / (a - 1) + f(-loss)) with f(t) = e^t - 1 - t. Both terms are nonnegative, so nothing cancels.
+    Arguments are broadcast.
     """
     below, losses = order - 1.0, np.maximum(losses, -800.0)
     with np.errstate(divide="ignore", invalid="ignore"):

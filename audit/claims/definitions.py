@@ -360,7 +360,7 @@ class ApproxZCDP(_Checked):
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
         """Return the smallest rho whose privacy profile at ``epsilon`` is at least ``delta``.
 
-        It is the smallest rho of zCDP at the delta that remains after subtracting the claim's own delta.
+        It is the smallest rho of zCDP at (delta - d) / (1 - d), where d is the claim's own delta.
         """
         left = (np.asarray(delta, float) - self.delta) / (1.0 - self.delta)
         return ZCDP(0.0).least_at(epsilon, np.maximum(left, 0.0))
@@ -376,7 +376,7 @@ class ApproxZCDP(_Checked):
 class TradeOff(Claim):
     """f-DP for any trade-off curve f, given by points (epsilon, delta) of its privacy profile.
 
-    Every point is a tangent of f, so some points of f make a claim that is slightly weaker than f, and never stronger.
+    Every point is a tangent of f, so the claim of some points is weaker than f or equal to it, and never stronger.
     The audited parameter is the ``advantage``, which is 1 for f itself. An advantage a means that p - p' is at most a
     times the largest difference that f allows at p', for every event and in both directions. This is (log(1 + a
     (e^epsilon - 1)), a delta)-DP at every point, which for a < 1 is the privacy of f on a sample of rate a (Balle,
@@ -419,8 +419,8 @@ class TradeOff(Claim):
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """Return the smallest advantage that allows an event with probability p on x and p_prime on x'.
 
-        It is |p - p_prime|, divided by the difference that f allows at the smallest of p, p_prime, 1 - p and 1 -
-        p_prime.
+        It is |p - p_prime|, divided by the difference that f allows at the smallest of the four numbers p, p_prime,
+        1 - p and 1 - p_prime.
         """
         p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         rare = np.minimum(np.minimum(p, q), np.minimum(1.0 - p, 1.0 - q))
@@ -464,8 +464,8 @@ class TradeOff(Claim):
     def _lines(self) -> tuple[Floats, Floats]:
         """The tangents of f that are not implied by others, as an array of slopes e^epsilon - 1 and an array of deltas.
 
-        A tangent allows the difference p - p' = delta + (e^epsilon - 1) p'. The tangents are the points on the lower
-        convex hull of these pairs of numbers.
+        A tangent allows the difference p - p' = delta + (e^epsilon - 1) p'. The tangents are the points on the falling
+        part of the lower convex hull of these pairs of numbers.
         """
         rises, deltas = lower_hull((_rise(epsilon), delta) for epsilon, delta in self.points).T
         falling = int(np.argmin(deltas)) + 1
@@ -488,7 +488,7 @@ class TradeOff(Claim):
 def _rise(epsilon: float) -> float:
     """Return e^epsilon - 1, with epsilon limited to 709 because larger values overflow.
 
-    The limit has no effect on the results, because no float p' is small enough to distinguish larger values.
+    The limit has no effect on the results, because e^709 p' exceeds 1 for every normal float p' above 0.
     """
     return math.expm1(min(epsilon, 709.0))
 
@@ -644,8 +644,8 @@ def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, del
 def _least_on_line(order: Floats, epsilon: Floats, delta: Floats) -> Floats:
     """Return the smallest Renyi divergence of two Bernoulli laws whose probabilities have p = e^epsilon p' + delta.
 
-    The divergence is D_order in the direction in which it is larger, and 0 < delta < 1. Arguments are broadcast. With p
-    / p' = e^epsilon (1 + h), the minimum is at the root of the function ``slope`` of log h, or at p + p' = 1.
+    The divergence is D_order in the direction in which it is larger, and 0 < delta < 1. Arguments are broadcast. With
+    p / p' = e^epsilon (1 + h), the minimum is at the root of the function ``slope`` of log h, or at p + p' = 1.
     Derivation: docs/explanation/theory.md#tangents-of-a-privacy-profile.
     """
     order, epsilon, delta = np.broadcast_arrays(order, epsilon, delta)
