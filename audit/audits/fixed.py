@@ -46,13 +46,13 @@ def audit(
     """Certify a lower bound on a mechanism's privacy loss.
 
     Training runs choose the pair of datasets, the event, and the certificate, which is the method that turns counts
-    into a bound. All other runs are fresh: the event is counted in them, and the bound follows from these counts. No
-    part of the error probability is spent on the choice, because the fresh runs do not depend on it.
+    into a bound. The event is then counted in fresh runs, and the bound follows from these counts. No part of the error
+    probability is spent on the choice, because the choice does not depend on the fresh runs. If the runs of the
+    mechanism are independent, the bound exceeds the true parameter of the mechanism with probability at most
+    1 - confidence, whatever the mechanism is and however good or bad the choice was.
 
     Training takes about a tenth of all runs. In small audits it takes up to a quarter, from ten million runs on it
-    takes a hundredth, and it takes up to three tenths if another choice may give a better bound. If the runs of the
-    mechanism are independent, the bound exceeds the true parameter of the mechanism with probability at most 1 -
-    confidence, whatever the mechanism is and however good or bad the choice was.
+    takes a hundredth, and it takes up to three tenths if another choice may give a better bound.
 
     Parameters
     ----------

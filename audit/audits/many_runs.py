@@ -51,7 +51,7 @@ treated as if the event were certain there. Shares from 0.1 to 1e-4 certify the 
 
 @dataclass(frozen=True)
 class Tail:
-    """The event that a score lies beyond a threshold, and the counts of the runs in which the event occurred.
+    """The event that a score lies beyond a threshold, and the counts of all runs and of those in which it occurred.
 
     If ``above`` is true, the tail is {score > threshold}, which guesses that the canary was in. Otherwise the tail is
     {score < threshold}, which guesses that the canary was not in. In the ``counts``, x is the data with the canary and
@@ -138,8 +138,8 @@ def rank_p_value(claim: Claim, rank: int, rare_runs: int, seen: int, likely_runs
     The tail begins at the score with the given rank among the scores of ``rare_runs`` runs on one dataset. The scores
     that are counted are those of ``likely_runs`` runs on the neighbouring dataset. Let U be the probability that a
     score on the first dataset is in the tail. Its distribution is Beta(rank, rare_runs - rank + 1). Given U, the count
-    is binomial with a success probability of at most ``claim.greatest(U)``. The result is rounded up: for values of U
-    that have the total probability ``least``, all counted scores are assumed to be in the tail.
+    is binomial with a success probability of at most ``claim.greatest(U)``. The result is rounded up: for the largest
+    values of U, which have the total probability ``least``, all counted scores are assumed to be in the tail.
 
     >>> from epsaudit import PureDP
     >>> round(rank_p_value(PureDP(1.0), 10, 500, 60, 500, 1e-6), 3)
@@ -193,10 +193,10 @@ def tried_ranks(runs: int) -> list[int]:
 def best_tail(claim: Claim, tails: Sequence[Tail], alpha: float, looks: int | None = None) -> tuple[float, Tail]:
     """Return the largest of the bounds of several tails, and the tail that has it.
 
-    All bounds hold together with the error probability ``alpha``, which the tails share. The tails of the first rank
-    have the largest share, those of the second rank half of it, and those of the third rank a third, because the bound
-    of a rarer event depends more on its share. If ``looks`` is given, the tails are sorted by the bound that they seem
-    to certify, and the bounds of only the first ``looks`` tails are computed.
+    The tails share the error probability ``alpha``, so all bounds hold together with probability at least 1 - alpha.
+    The tails of the first rank have the largest share, those of the second rank half of it, and those of the third rank
+    a third, because the bound of a rarer event depends more on its share. If ``looks`` is given, only the bounds of the
+    ``looks`` tails that seem to certify most are computed.
     """
     shares = [1.0 / (1.0 + math.log(max(tail.rare, 1), RANK_RATIO)) if tail.by_rank else 1.0 for tail in tails]
     shown, found = 0.0, tails[0]

@@ -83,7 +83,7 @@ def _check_quoting(command: Any) -> str | None:
 
 
 def _check_fixed_size(result: AuditResult) -> Iterator[str]:
-    """Yield a sentence for each impossible number in the result of a fixed-size audit."""
+    """Yield a sentence for each impossible value in the result of a fixed-size audit."""
     certificate, witness, counts = result.certificate, result.witness, result.counts
     if isinstance(certificate, MembershipGame):
         if certificate.share != MembershipGame.share:
@@ -112,7 +112,7 @@ def _is_tangent(tangent: float | None, claim: Claim) -> bool:
 
 
 def _check_one_run(result: OneRunResult) -> Iterator[str]:
-    """Yield a sentence for each impossible number in the result of an audit of one run."""
+    """Yield a sentence for each impossible value in the result of an audit of one run."""
     if result.given and result.reproducible:
         yield "The coins and scores are said to be given by the user and also to follow from the seed."
     try:
@@ -129,7 +129,7 @@ def _check_one_run(result: OneRunResult) -> Iterator[str]:
 
 
 def _check_numbers_of_pairs(result: HoldoutResult) -> Iterator[str]:
-    """Yield a sentence for each number of records or pairs that an audit with a holdout cannot have."""
+    """Yield a sentence for each number of records or pairs, or claim, that an audit with a holdout cannot have."""
     pairs = result.pairs + result.opened
     if result.opened != number_opened(pairs):
         yield f"{result.opened:,} of {pairs:,} pairs are said to be opened; an audit opens {number_opened(pairs):,}."
@@ -140,7 +140,7 @@ def _check_numbers_of_pairs(result: HoldoutResult) -> Iterator[str]:
 
 
 def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
-    """Yield a sentence for each impossible number in the result of an audit of many runs."""
+    """Yield a sentence for each impossible value in the result of an audit of many runs."""
     if not 0 < min(result.included, result.excluded) <= max(result.included, result.excluded) < MAX_PLAUSIBLE_RUNS:
         yield f"{result.included} runs had the canary and {result.excluded} had not; there must be some of both."
         return
@@ -196,7 +196,7 @@ def _check_order_of_scores(result: ManyRunsResult) -> Iterator[str]:
 
 
 def _check_sequential(result: SequentialResult) -> Iterator[str]:
-    """Yield a sentence for each impossible number in the result of a sequential audit."""
+    """Yield a sentence for each impossible value in the result of a sequential audit."""
     try:
         refuse_if_irrefutable(result.claim)
     except AuditError as error:

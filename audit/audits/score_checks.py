@@ -109,7 +109,8 @@ def read_rows(
 def check_threshold(threshold: float | None, rows: ScoreRows) -> float | None:
     """Return the threshold as a float, or None; raise `AuditError` if it was probably chosen on the scores.
 
-    A threshold that equals exactly one of the scores was probably chosen on them.
+    A threshold that equals exactly one score was probably chosen on the scores, unless there are at most two different
+    scores.
     """
     if threshold is None:
         return None
@@ -278,7 +279,7 @@ def check_halves(included: Bools, runs: NDArray[np.intp], canaries: NDArray[np.i
     ``runs`` and ``canaries`` are the numbers of the run and of the canary of each row, counted from 0 without gaps.
     Raises `AuditError` if fair coins almost never produce the number of canaries that are in. Returns a note if exactly
     half of the canaries of every run, or exactly half of the runs of every canary, are in, and fair coins produce that
-    rarely.
+    often enough for the data to be accepted.
 
     >>> check_halves(np.arange(100) % 2 == 0, np.zeros(100, int), np.arange(100))[0][:55]
     'Exactly half of the canaries are in, as coins give once'

@@ -169,8 +169,9 @@ def audit_counts(
 ) -> OneRunResult | ManyRunsResult:
     """Certify a lower bound from four counts at a threshold that was fixed before the scores were seen.
 
-    The counts say how many members and how many others scored above and below the threshold. The result is the same as
-    that of `audit_scores` for scores with these counts. The scores need not exist, so the counts may be large.
+    The counts say how many members and how many others scored above and below the threshold. The result is that of
+    `audit_scores` for scores with these counts and a threshold of 0. The scores need not exist, so the counts may be
+    large.
 
     Parameters
     ----------

@@ -34,10 +34,10 @@ def run_suite(
     progress: Callable[[str], ProgressCallback | None] = lambda name: None,
     checkpoint: Checkpoint | None = None,
 ) -> Iterator[Result]:
-    """Audit every registered entry, and yield the results in the order of the entries, each as soon as it is available.
+    """Audit every entry, and yield the results in the order of the entries, each as soon as it is available.
 
-    An entry is a mechanism with its claim and its pairs. Each of k audits has confidence 1 - (1 - family_confidence) /
-    k, so all k bounds hold together with probability at least ``family_confidence``, which must be in [0.5, 1)
+    An entry is a mechanism with its claim and its pairs. Let a = 1 - family_confidence. Each of k audits has confidence
+    1 - a / k, so all k bounds hold together with probability at least ``family_confidence``, which must be in [0.5, 1)
     (Bonferroni). Several entries are audited at the same time, each by one worker. A single entry, or entries with a
     checkpoint, are audited one after the other by all workers; the results are the same.
 

@@ -33,8 +33,8 @@ def usual_estimates(
     """Return the estimates of epsilon, by name, that other tools usually compute from scores of members and others.
 
     Epsilon is estimated at the claim's delta, or at 1e-5 for a claim that states no delta. If no ``fixed`` threshold is
-    given, the threshold with the largest estimate is chosen. The estimates are not lower bounds, because this choice is
-    made on the same scores.
+    given, the threshold that looks best on the same scores is chosen. None of the estimates is a lower bound: with a
+    fixed threshold, the Clopper-Pearson estimate, which would be one, is left out.
 
     Parameters
     ----------
@@ -78,10 +78,12 @@ def usual_estimates_of_counts(counts: Sequence[int], claim: Claim, confidence: f
 def _estimate_at_best_threshold(
     true: NDArray[Any], false: NDArray[Any], n: int, m: int, claim: Claim, confidence: float
 ) -> dict[str, float]:
-    """Return the estimates of epsilon, by name, at the threshold with the largest estimate.
+    """Return the estimates of epsilon, by name, at the threshold that looks best.
 
-    For each threshold, ``true`` is the number of members above it, and ``false`` is the number of others above it.
-    There are ``n`` members and ``m`` others.
+    The plug-in estimate is the largest one over all thresholds. The other estimates are made at the threshold with the
+    largest Clopper-Pearson estimate. Scores above and scores below a threshold are tried as events. For each threshold,
+    ``true`` is the number of members above it, and ``false`` is the number of others above it. There are ``n`` members
+    and ``m`` others.
     """
     alpha = 1.0 - confidence
     delta = 1e-5 if claim.claimed_point is None else claim.claimed_point[1]

@@ -159,7 +159,7 @@ def _find_differences(
 
 
 def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
-    """Audit the mechanism of a stored result again from the stored seed, and report everything that has changed.
+    """Audit the mechanism of a stored result again from the stored seed, and compare everything the seed determines.
 
     If `recompute` finds a difference already, the audit is not made again. If the mechanism uses randomness of its own,
     no seed reproduces the counts. In this case the stored event is counted in new runs, and Fisher's exact test
@@ -216,7 +216,7 @@ def _format_json(value: Any) -> str:
 
 @public
 def load(path: Path) -> list[Result]:
-    """Return the results of all kinds in a file, after checking that their bounds follow from their counts.
+    """Return the results in a file, of any kinds of audits, after checking that their bounds follow from their counts.
 
     Raises `AuditError` if the file cannot be read, if no audit can have produced the counts of a result, or if a bound
     does not follow from its counts.

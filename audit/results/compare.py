@@ -99,7 +99,8 @@ class Drift:
         told += [sentence for verdict, sentence in UNTESTED.items() if verdict in verdicts]
         if any(one.old.seed == one.new.seed for one in self.comparisons):
             told.append(
-                "Both results have the same seed: the samples are not independent, so p-values mean nothing; recount."
+                "An old and a new result have the same seed: their samples are not independent, so the p-value means "
+                "nothing; recount."
             )
         if count:
             told.append(

@@ -128,7 +128,7 @@ class Result(ABC):
         """Return the last lines of the printed result as a dict from label to text: how the bound follows."""
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return all lines that are printed below the first sentence of the result, as pairs of a label and a text."""
+        """Return the lines that are printed between the first sentence and the notes, as pairs (label, text)."""
         exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
         said = self._setting_lines() | {"counts": self.describe_counts()}
         said |= {"parameter": f"{self.claim.symbol} proven {self.proven:.4g}{exact}"} | self._method_lines()
@@ -337,7 +337,7 @@ class AuditResult(PairResult):
 
     @property
     def runs(self) -> int:
-        """Number of certification runs, which are all runs that did not choose the events."""
+        """Number of certification runs, in which the events were counted."""
         return self.trials - self.training_runs
 
     @functools.cached_property
@@ -422,7 +422,7 @@ class AuditResult(PairResult):
 
 
 def save(results: Iterable[Result], path: Path) -> None:
-    """Write a file with several results; if writing fails, an existing file stays as it is.
+    """Write a result file with the given results; if writing fails, an existing file stays as it is.
 
     The same seed and code give the same bytes, except for the field ``execution``.
     """

@@ -53,10 +53,10 @@ def audit_holdout(
     """Certify a lower bound on the privacy loss of a release, from scores of the train part and of a holdout.
 
     The records were split at random into a train part and a holdout, and a model or a synthetic table was computed from
-    the train part. The audit forms random pairs of one train record and one holdout record. From some of the pairs it
-    learns an attack, which consists of a score, its sign and a threshold. For every other pair, the attack guesses
-    which of the two records was in the train part. The bound exceeds the true parameter with probability at most 1 -
-    confidence, whatever the scores are.
+    the train part. The audit forms random pairs of one train record and one holdout record. From a random part of the
+    pairs it learns an attack, which consists of a score, its sign and a threshold. About the other pairs, the attack
+    guesses which of the two records was in the train part; it may leave out pairs. The bound exceeds the true parameter
+    with probability at most 1 - confidence, whatever the scores are.
 
     Parameters
     ----------

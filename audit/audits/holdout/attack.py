@@ -42,7 +42,7 @@ COMBINED_GAIN = 1.05
 
 @dataclass(frozen=True)
 class Attack:
-    """A rule that guesses, for each pair of records, which of the two records was in the train part.
+    """A rule that guesses which of the two records of a pair was in the train part, or makes no guess about the pair.
 
     The rule computes a score of the pair, which is a weighted sum of the differences between its two records.
 
@@ -204,9 +204,9 @@ def _describe_sum(importance: Floats, names: Sequence[str]) -> str:
 def _thresholds(candidate: _PairScore) -> tuple[Floats, Floats, NDArray[np.intp]]:
     """Return the possible thresholds of a score, and the predicted accuracy and number of guesses at each threshold.
 
-    The accuracy is the share of correct guesses among the opened pairs beyond the threshold, with some wrong guesses
-    added, because the best of several thresholds looks better than it is. The number of guesses is the number of closed
-    pairs beyond the threshold.
+    The accuracy is the share of correct guesses among the opened pairs whose scores reach the threshold in size, with
+    some wrong guesses added, because the best of several thresholds looks better than it is. The number of guesses is
+    the number of closed pairs whose scores reach the threshold.
     """
     size = np.abs(candidate.opened)
     order = np.argsort(-size, kind="stable")

@@ -94,11 +94,11 @@ class HoldoutResult(OneRunResult):
 
     @functools.cached_property
     def reach(self) -> float:
-        """The lower bound that the audit would certify if every guess were correct."""
+        """The lower bound that the audit would certify if all pairs were guessed correctly."""
         return self._reach_of(self.pairs)
 
     def _reach_of(self, pairs: int) -> float:
-        """Return the lower bound that an audit of ``pairs`` closed pairs would certify if every guess were correct."""
+        """Return the lower bound that an audit would certify if it guessed all of ``pairs`` closed pairs correctly."""
         return replace(self, canaries=pairs, counts=(GuessSet.of(pairs, pairs, 0, pairs, 0),)).lower_bound
 
     @functools.cached_property

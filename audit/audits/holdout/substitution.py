@@ -41,7 +41,8 @@ def under_substitution(claim: Claim, adjacency: ClaimedAdjacency) -> Claim:
     """Return the claim about the substitution of a record that ``claim`` implies.
 
     ``adjacency`` is the neighbouring relation of ``claim``. To substitute a record is to remove one record and to add
-    another, so epsilon doubles if the relation is 'add-remove'.
+    another. So if the relation is 'add-remove', epsilon and mu double, rho quadruples, and a delta is multiplied by
+    1 + e^epsilon.
 
     >>> under_substitution(ApproxDP(1.0, 1e-5), "add-remove").epsilon
     2.0

@@ -31,7 +31,8 @@ def transforms(scores: NDArray[np.float64], names: Sequence[str]) -> Iterator[Tr
     The transforms of a column are its values, if they are finite, its ranks, the logarithms of its ranks counted from
     below and from above, and an indicator of each of the values that are repeated most often. The logarithms separate
     the extreme scores from each other. An indicator can show, for example, that the distance from a record to the
-    release is 0, because the release contains a copy of the record.
+    release is 0, because the release contains a copy of the record. A column with two values has one transform, and a
+    constant column has none.
     """
     for name, column in zip(names, scores.T, strict=True):
         values, place_of, counts = np.unique(column, return_inverse=True, return_counts=True)

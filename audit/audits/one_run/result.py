@@ -25,7 +25,7 @@ from epsaudit.text import lower, percent
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OneRunResult(Result):
-    """A lower bound from guesses which canaries were in the dataset of a single run; see also `Result`.
+    """A lower bound from guesses about which canaries were in the dataset of a single run; see also `Result`.
 
     The result has no pair of datasets. If the user gave coins and scores, the seed determines only the random order in
     which the guess rule received the canaries.

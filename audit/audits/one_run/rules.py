@@ -29,9 +29,9 @@ GuessSizes = list[tuple[int, int]]
 def guess_extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessSet:
     """Guess about the canaries with extreme scores, and return the counts of correct guesses.
 
-    As many canaries as ``highest`` says are guessed in, those with the largest scores. As many as ``lowest`` says are
-    guessed out, those with the smallest scores. ``included`` is the mask of the canaries that were in. Ties are broken
-    by position, so the caller must pass the canaries in an order that is independent of which canaries were in.
+    The ``highest`` canaries with the largest scores are guessed in, and the ``lowest`` canaries with the smallest
+    scores are guessed out. ``included`` is the mask of the canaries that were in. Ties are broken by position, so the
+    caller must pass the canaries in an order that is independent of which canaries were in.
     """
     order = np.argsort(scores, kind="stable")
     place = np.empty(len(scores), dtype=np.intp)
@@ -79,8 +79,8 @@ class GuessRule(Tagged, ABC):
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessSet]:
         """Guess which canaries were in, and return the counts of each set of guesses.
 
-        The guesses must depend on the ``scores`` only. The mask ``included``, which tells the canaries that were in, is
-        used only to count the correct guesses. ``bound`` turns counts into a lower bound.
+        The guesses must not depend on the mask ``included`` of the canaries that were in, which is used only to count
+        the correct guesses. ``bound`` turns counts into a lower bound.
         """
 
     def guessed_canaries(self, canaries: int) -> slice:

@@ -19,7 +19,7 @@ from epsaudit.running.streams import stream
 
 
 def find_contradictions(result: OneRunResult) -> Iterator[str]:
-    """Yield a sentence for each stored number of guesses that the rule of the result cannot have produced."""
+    """Yield a sentence for each stored number of canaries or guesses that the result's rule cannot have produced."""
     guessed = [(one.guessed_in, one.guessed_out) for one in result.counts]
     about = len(range(result.canaries)[result.rule.guessed_canaries(result.canaries)])
     if others := {one.canaries for one in result.counts} - {about}:

@@ -46,11 +46,11 @@ def audit_sequentially(
 ) -> SequentialResult:
     """Audit until the claim is refuted or the budget is spent; the bound holds at every stopping time.
 
-    In every run, an event guesses which of the two datasets was used, and two strategies bet that the guess is correct.
-    If the claim is true, their wealth is a supermartingale and stays small, so a large wealth refutes the claim
-    (docs/explanation/theory.md#testing-by-betting). The runs are made in rounds. Before each round, the strategies
-    learn from all earlier runs which event to use, at which point of its privacy profile to test the claim, and how
-    much to bet.
+    In every run, a coin chooses one of the two datasets. Each of two strategies guesses it by its own events, and bets
+    that its guesses are correct. If the claim is true, their wealth is a supermartingale and stays small, so a large
+    wealth refutes the claim (docs/explanation/theory.md#testing-by-betting). The runs are made in rounds. Before each
+    round, the strategies learn from earlier runs which events to use, at which point of its privacy profile to test the
+    claim, and how much to bet.
 
     Parameters
     ----------

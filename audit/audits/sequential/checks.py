@@ -28,8 +28,8 @@ two runs on each dataset, so all calls take ten seconds if a run takes 0.15 seco
 RUNS_PER_CALL, RUNS_PER_STREAM = 32, 4
 """[formula] Maximum number of runs on each dataset in one of these further calls. The first number is for a function or
 program that makes many runs in one call. The second number is for a mechanism that is called once for each run; it
-counts the runs with one random stream. With these numbers, the p-value of the test is below 1e-20 if 4 in 5 pairs of
-runs within a call are on the same side of the median, and if all outputs of a stream are equal."""
+counts the runs with one random stream. With these numbers, the p-value of the test is below 1e-20 in two cases: 4 in 5
+pairs of runs within a call are on the same side of the median, or all outputs of a stream are equal."""
 ENOUGH_RUNS = 1 << 12
 """[chosen] After this many kept runs, a function that is called once for each run is not called again: the kept runs
 suffice."""

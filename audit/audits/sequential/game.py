@@ -92,8 +92,8 @@ class Game:
         """Return the number of runs of the next round.
 
         The first round has a few runs. Every later round has as many runs as all rounds before it together. With rounds
-        of half this size, a refutation takes as many runs on average, and learning takes half as much time again. The
-        last round has at least half as many runs as all rounds before it.
+        of half this size, a refutation takes as many runs on average, and learning takes half as much time again. A
+        round takes all remaining runs if it would leave fewer than half of its own number.
         """
         left = self.spec.trials - self.total
         if not self.rounds:
@@ -162,8 +162,9 @@ class Game:
     def _bet(self, number: int, size: int, started: float) -> list[Counts]:
         """Make the runs of a round on the best pair, and bet on them until there is a reason to stop.
 
-        The round has ``size`` runs, and reasons to stop are looked for after every chunk of runs. Returns the counts
-        after every chunk of runs; their fields have shape (strategies,).
+        The round has at most ``size`` runs. It ends at the first interim look at which the claim is refuted; other
+        reasons to stop are looked for after every chunk of runs. Returns the counts at the last look of every chunk,
+        whose fields have shape (strategies,).
         """
         memory, plans = self.last, self.last.plans
         self.accounts.open(plans)

@@ -71,7 +71,7 @@ class PairMemory:
         return align_dtypes(self.outputs[0][0], self.outputs[1][0])
 
     def learn(self, threads: ThreadpoolController) -> None:
-        """Plan the next round, if outputs on both datasets were added since the last plan."""
+        """Plan the next round, if outputs were added since the last plan and there are outputs on both datasets."""
         if self.learner.size == self.kept or not all(self.outputs):
             return
         # More threads slow down such small fits. Fits may end early: a worse witness costs power, not validity.

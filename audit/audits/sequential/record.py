@@ -64,7 +64,8 @@ class SeenWitness:
 def gaussian(claim: Claim) -> float | None:
     """Return the mu for which N(mu, 1) against N(0, 1) leaks exactly what a claim allows; None if no mu does.
 
-    For zCDP and Renyi DP, mu follows from the Renyi divergence of order a between these laws, which is a mu^2 / 2.
+    For zCDP, approximate zCDP (without its delta) and Renyi DP, mu follows from the Renyi divergence of order a between
+    these laws, which is a mu^2 / 2.
     """
     if isinstance(claim, GaussianDP):
         return claim.mu
@@ -265,7 +266,7 @@ class SequentialResult(PairResult):
 
     @property
     def path(self) -> tuple[tuple[int, float], ...]:
-        """The history of the bound: pairs (runs, bound) for every interim look at which it rose, and for the end."""
+        """The history of the bound: pairs (runs, bound) for the start, every look at which it rose, and the end."""
         return self._recomputed[2]
 
     @property
