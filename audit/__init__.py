@@ -2,6 +2,6 @@
 
 import lazy_loader
 
-# __init__.pyi lists the public names. Each is imported when it is first used, because importing all of them takes a
-# second or two, also for `epsaudit --help` and for tests that do not use the pytest fixture.
+# __init__.pyi lists the public names. Each is imported when it is first used: importing all of them takes a second or
+# two, which `epsaudit --help` and tests that do not use the pytest fixture need not spend.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

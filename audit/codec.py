@@ -22,7 +22,7 @@ NON_FINITE = ("inf", "-inf", "nan")
 def to_json(value: Any) -> Any:
     """Return the JSON value of a dataclass, a container, a number of Python or numpy, or an object with ``to_dict``.
 
-    Fields of a dataclass that contain '' are left out. Tuples become lists, and floats that are not finite become
+    Fields of a dataclass whose value is '' are left out. Tuples become lists, and floats that are not finite become
     texts.
     """
     if isinstance(value, dict):
@@ -48,7 +48,8 @@ def fields_to_json(thing: Any, names: list[str] | tuple[str, ...]) -> dict[str, 
 def from_json(hint: Any, data: Any) -> Any:
     """Return the object that a JSON value represents; its type is the one that the type hint names.
 
-    A JSON value that does not fit the type hint is returned unchanged. The class that receives it must refuse it.
+    A JSON value that does not fit the hint of a number, a text or a tuple is returned unchanged. The class that
+    receives it must refuse it.
     """
     inside = get_args(hint)
     if hasattr(hint, "from_dict"):

@@ -54,7 +54,7 @@ class AuditError(ValueError):
 
 
 class PowerWarning(UserWarning):
-    """A warning that a passed privacy test is weak: it would also pass if the mechanism leaked twice its claim."""
+    """A warning that a passed privacy test shows little: for example, it could hardly have shown twice the claim."""
 
 
 class MissingExtraError(AuditError):
@@ -62,7 +62,7 @@ class MissingExtraError(AuditError):
 
 
 class LeftOut(UserWarning):
-    """A warning that a part of the work is left out because a library is not installed."""
+    """A warning that a part of the work is left out, usually because a library is not installed."""
 
 
 class Unusable(LeftOut):
@@ -124,7 +124,7 @@ def delta_of(value: float, what: str = "delta") -> float:
 def confidence_of(value: float, what: str = "confidence") -> float:
     """Return a confidence as a float; raise `AuditError` if it is not in [0.5, 1).
 
-    A bound with a confidence below 0.5 would be more likely wrong than right. ``what`` is the name of the value in the
+    A bound with a confidence below 0.5 may be more likely wrong than right. ``what`` is the name of the value in the
     message.
     """
     hint = ""
@@ -312,7 +312,8 @@ def needs(extra: str) -> Iterator[None]:
 def refuse_without(extra: str) -> None:
     """Raise `MissingExtraError` if a library of an extra, a set of optional libraries, is not installed.
 
-    It is called before any work starts. The extra 'studies' includes the libraries of two other extras.
+    It is called before any work starts. Every extra needs the libraries of 'tools', and 'studies' also needs those of
+    'report' and 'accounting'.
     """
     included = {extra, "tools", *(["report", "accounting"] if extra == "studies" else [])}
     if missing := [name for name, its in EXTRAS.items() if its in included and find_spec(name) is None]:

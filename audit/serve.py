@@ -84,7 +84,7 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     """Return the arguments of the command line, and limit numerical libraries to one core.
 
-    The limit applies to libraries that are imported later.
+    The limit applies to libraries that are imported later, unless the environment sets another one.
     """
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")  # an audit runs a server on every core
@@ -211,8 +211,9 @@ class Server:
 def list_sources(name: str, function: Any) -> dict[str, Any]:
     """Return the files, and the versions of libraries, on which the function depends.
 
-    An audit can continue from a checkpoint only if they have not changed. The files are those of modules outside of
-    installed packages, and those of the package that contains the function.
+    An audit can continue from a checkpoint only if they have not changed. The files are those of imported modules
+    outside of installed packages, all of the installed package that contains the function, and the main file of every
+    other installed package.
     """
     own = {name.partition(":")[0].partition(".")[0], str(getattr(function, "__module__", "")).partition(".")[0]}
     standard = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
@@ -291,7 +292,8 @@ DATASET_FORMS = {
 def encode_outputs(outputs: Any) -> bytes:
     """Return many outputs as the bytes of an answer.
 
-    The bytes are a .npy file for an array, for floats, or for vectors of one length, and otherwise lines of JSON.
+    The bytes are a .npy file (see `npy_block`) for an array of numbers, for floats, or for vectors of floats of one
+    length, and otherwise lines of JSON.
     """
     if hasattr(outputs, "detach"):  # a tensor of torch
         outputs = tensor_to_array(outputs)
@@ -431,10 +433,10 @@ def unwrap(value: Any) -> Any:
 
 
 def series_values(column: Any) -> Any:
-    """Return the values of a series of pandas or polars as a list.
+    """Return the values of a series of pandas or polars, or of a categorical of pandas, as a list.
 
-    If the series is categorical, and some categories do not occur or are not in ascending order, return a dictionary of
-    the categories and the values.
+    If it is categorical, and some categories do not occur or are not in ascending order, return a dictionary of the
+    categories and the values.
     """
     values = column.to_list() if hasattr(column, "to_list") else column.tolist()
     categories: Any = getattr(getattr(column, "cat", column), "categories", None)
