@@ -45,8 +45,8 @@ class Checkpoint:
 
     The file is a SQLite database with one table of records. A record holds JSON data and a checksum, and is found by
     the name of an audit, a kind and a key. The kinds are ``head`` (the seed and the identities of the audits),
-    ``counts`` (counts of a certification chunk), ``chunk`` (outputs of another chunk), ``choice`` (what training chose)
-    and ``result``.
+    ``counts`` (counts of a certification chunk), ``chunk`` (outputs of a training chunk, or counts and outputs of a
+    sequential chunk), ``choice`` (what training chose) and ``result``.
 
     Parameters
     ----------

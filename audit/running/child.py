@@ -40,8 +40,8 @@ MAX_LINE_BYTES = 1 << 24
 NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Matches bytes that occur in no line of JSON."""
 PROMISES = ("seeded", "single")
-"""Promises that a program may make in its greeting: its outputs depend on the seed only; every run is a separate
-call."""
+"""Promises that a program may make in its greeting: its outputs depend only on the requests and their seeds; every run
+is a separate call."""
 JSON_SCALARS = (int, float, str, bool, type(None))
 """Types of JSON values that are outputs in normal form already."""
 LAST_WORDS, LAST_LINES, MAX_WORD = 300, 3, 40

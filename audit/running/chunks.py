@@ -54,10 +54,10 @@ class Chunk:
 
 
 def certification_chunks(runs: int, least: int, done: Container[int] = ()) -> Iterator[Chunk]:
-    """Split certification runs into about 64 chunks, and yield the chunks whose index is not in ``done``.
+    """Split certification runs into chunks, and yield the chunks whose index is not in ``done``.
 
-    A chunk has between ``least`` and 1,048,576 runs; only the last one may have fewer. ``done`` holds the indices of
-    the chunks that a checkpoint already contains.
+    There are at most 64 chunks, unless a chunk would have more than 1,048,576 runs. A chunk has at least ``least``
+    runs; only the last one may have fewer. ``done`` holds the indices of the chunks that a checkpoint already contains.
 
     >>> [chunk.size for chunk in certification_chunks(10_000, 4_096, done={0})]
     [4096, 1808]
@@ -137,7 +137,7 @@ def draw_chunk(sides: OutputLaws, chunk: Chunk, seed: int) -> Iterator[tuple[int
 def _draw_interleaved(
     sides: OutputLaws, chunk: Chunk, certifying: bool, rng: np.random.Generator
 ) -> Iterator[tuple[int, Outputs]]:
-    """Yield the outputs of a chunk in which every run is a separate call, in blocks with their dataset.
+    """Yield the outputs of a chunk in which every run is a separate call, in blocks, each with its dataset.
 
     Coins choose the dataset of every run. They are fair coins in certification, and a random permutation of equally
     many zeros and ones in training.
@@ -157,7 +157,7 @@ def _draw_interleaved(
 def _draw_in_large_calls(
     sides: OutputLaws, chunk: Chunk, certifying: bool, rng: np.random.Generator
 ) -> Iterator[tuple[int, Outputs]]:
-    """Yield the outputs of a chunk in blocks with their dataset, where one call makes many runs on one dataset.
+    """Yield the outputs of a chunk in blocks, each with its dataset, where one call makes many runs on one dataset.
 
     Laws that promise independent outputs are drawn on x first and then on x'. Functions and programs make no such
     promise and are called on the two datasets in random order. In the first chunk of training they are called twice on

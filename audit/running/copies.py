@@ -60,20 +60,20 @@ from epsaudit.running.streams import stream
 from epsaudit.witnesses.events import Witness
 
 COPIES, MIN_TEST_RUNS = 48, 64
-"""[formula] Number of copies that are run if a function has randomness of its own, and the number of test runs that is
-always allowed. If randomised response at epsilon 1 caches its answer, 48 copies fail to show this with probability
-2e-7. All copies together make at most a tenth of the runs of an audit, or 64 runs if that is more."""
+"""[formula] Maximum number of copies that are run if a function has randomness of its own, and the number of test runs
+that is always allowed. If randomised response at epsilon 1 caches its answer, 48 copies fail to show this with
+probability 2e-7. All copies together make at most a tenth of the runs of an audit, or 64 runs if that is more."""
 MAX_RUNS_PER_COPY = 64
 """[measured] Maximum number of runs of a copy on each dataset. Functions were tested whose copies each keep an answer
 probability of either 0.4 or 0.6. At the level 1e-10, the test detects 70 of 100 of them with 32 runs of each copy, and
 99 with 128 runs."""
 PROCESSES, MAX_RUNS_PER_PROCESS = 16, 32
 """[formula] Number of processes of a program that are started before its claim is refuted, and maximum number of runs
-of each. If randomised response at epsilon 1 keeps its answers, all these processes keep the same answers as the audited
-process with probability 4e-5."""
+of each on each dataset. If randomised response at epsilon 1 keeps its answers, all these processes keep the same
+answers as the audited process with probability 4e-5."""
 MIN_SECONDS = 0.004
-"""[chosen] Minimum duration of eight runs of a copy for which the duration of an audit is predicted. Faster functions
-need no prediction: at this speed, a million runs take eight minutes."""
+"""[chosen] Minimum duration in seconds of eight runs of a copy for which the duration of an audit is predicted. Faster
+functions need no prediction: at this speed, a million runs take eight minutes."""
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
 UNCOPIED = (
     "the function cannot be copied, so it is not tested whether it keeps noise from run to run; to audit a new object "
@@ -86,10 +86,10 @@ class CopyTest:
     """A test of whether a mechanism keeps anything from one run to the next, such as an answer or noise.
 
     Two new copies of the function are run with the same seeds in different order, and then once more. If all outputs
-    agree, the function draws from its rng or from the global generators only, and keeps nothing. `AuditError` is raised
-    if both copies draw more or fewer random numbers in their first runs than later, or if the outputs of each copy
-    depend on the seed that it got first. In all other cases the function has randomness of its own; then `compare` runs
-    many copies.
+    agree and every call drew from the rng or from the global generators, the function has no other randomness and keeps
+    nothing. `AuditError` is raised if both copies draw more or fewer random numbers in their first runs than later, or
+    if the outputs of each copy depend on the seed that it got first. In all other cases the function may have
+    randomness of its own, and `compare` runs many copies.
 
     Parameters
     ----------
@@ -208,9 +208,9 @@ class CopyTest:
     def test(self, laws: OutputLaws, outputs: tuple[Outputs, Outputs]) -> None:
         """Test the training outputs of a pair, and store notes for the result.
 
-        Notes are stored if the outputs are constant, and if the function cannot be copied. Raises `AuditError` if every
-        run returned None, if numbers seem to come from a pool of noise that was drawn beforehand, or if all runs on a
-        dataset gave one output but copies of the function give other outputs.
+        Notes are stored if the outputs on each dataset are constant, and if the function cannot be copied. Raises
+        `AuditError` if every run returned None, if numbers seem to come from a pool of noise that was drawn beforehand,
+        or if all runs on a dataset gave one output and the function cannot be copied or its copies give other outputs.
         """
         constant = [_are_all_equal(side) for side in outputs]
         if all(constant) and all(side[0] is None for side in outputs):
@@ -263,7 +263,7 @@ class CopyTest:
         fewest: int = 1,
         level: float = LEVEL,
     ) -> int:
-        """Test whether copies of a mechanism fall into the events of a witness as often as the mechanism itself.
+        """Test whether outputs of copies lie in the events of a witness as often as outputs of the mechanism itself.
 
         If a mechanism keeps a draw, each copy keeps another one, so that copies differ. Two kinds of mechanisms are
         compared: functions that have randomness of their own, and programs whose claim was refuted, with newly started

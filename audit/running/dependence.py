@@ -47,7 +47,7 @@ class Dependence(NamedTuple):
     """An observation that would be improbable if the runs were independent."""
 
     log_p: float
-    """The logarithm of the probability of the observation if runs are independent."""
+    """The natural logarithm of the probability of this or a more extreme observation if runs are independent."""
     what: str
     """The observation, as the end of a sentence."""
 
@@ -221,7 +221,7 @@ def _repetition(
 def _spread(pairs: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return at most ``2 * MAX_PAIRS_OF_RUNS`` distinct indices below ``pairs``, in random order.
 
-    The indices are spread evenly over all pairs.
+    Each index is drawn from one of equally long intervals, so that the pairs are spread over the runs.
     """
     number = min(pairs, 2 * MAX_PAIRS_OF_RUNS)
     step = pairs // max(number, 1)
@@ -272,10 +272,10 @@ def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) 
 def unevenness_of_copies(
     runs: int, first: NDArray[Any], later: NDArray[Any], level: float, own: tuple[int, int] | None = None
 ) -> Dependence | None:
-    """Test whether all copies of a function fall into an event equally often, and as often as the function itself.
+    """Test whether outputs of all copies of a function lie in an event equally often, and as often as the function's.
 
     The first runs of the copies divide them into two groups: copies with many outputs in the event, and copies with
-    few. The later runs of the two groups are compared, so that the division does not favour the test.
+    few. Only the later runs of the two groups are compared, so that the division does not bias the test.
 
     Parameters
     ----------

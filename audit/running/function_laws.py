@@ -63,10 +63,10 @@ class OneByOne(FunctionDistribution):
     ) -> tuple[list[Any], list[Any]]:
         """Call the function once for each coin: on this dataset for 0, and on the dataset of ``other`` for 1.
 
-        Returns the outputs on both datasets as two lists. Runs share one copy of a dataset until a run changes it,
-        which is checked after 1, 2, 4, ... runs. When a run has changed it, `DatasetChangedError` is raised; the caller
-        then draws the block again, with a copy of the dataset for every run. Raises `AuditError` if the block cannot be
-        drawn again.
+        Returns the outputs on both datasets as two lists. Runs share one copy of a dataset until a run changes it. This
+        is checked after 1, 2, 4, ... runs of the first block, and at the end of later blocks. If several runs shared a
+        copy that was changed, `DatasetChangedError` is raised; the caller then draws the block again, with a copy of
+        the dataset for every run. Raises `AuditError` if the block cannot be drawn again.
         """
         values: tuple[list[Any], list[Any]] = ([], [])
         coins, start, sides, more = side.tolist(), 0, (self, other), (rng,) if self.takes.what else ()

@@ -47,8 +47,8 @@ class FunctionMechanism:
     fills_a_buffer : bool
         Whether two calls returned the same memory.
     reproducible : bool
-        Whether outputs depend on the seed only. This is so if the function draws only from its rng or the global
-        generators, and carries no generator of its own.
+        Whether outputs depend on the seed only. This is assumed if the function takes an rng or was observed to draw
+        from the global generators, was not observed to draw from another source, and carries no generator of its own.
     copies_repeat : bool
         Whether copies might draw the same noise.
     releases_the_interpreter : bool
@@ -233,7 +233,7 @@ def mechanism_of(
 
     A function is wrapped by `vectorized` if it takes a size, and by `black_box` otherwise. ``fresh`` is a factory of
     functions that is given instead of a mechanism. Raises `AuditError` if the argument is neither a mechanism nor a
-    function, or if an adjacency is given for a mechanism that has its own.
+    function, or if an adjacency is given together with a mechanism.
     """
     if fresh is not None:
         if mechanism is not None or not callable(fresh):

@@ -169,8 +169,8 @@ def sources(*values: Any) -> dict[str, str]:
     """Return a digest of each file of the user's, and the version of each package, on which the values depend.
 
     The search starts from the modules of the values and of all objects inside them (in closures, default values,
-    attributes and items). It continues with all modules that these modules import, also inside functions. No code of
-    the user is called. Files are read from disk, so an edit counts even if it is not loaded yet.
+    attributes and items). It continues with all modules that these modules import, also inside functions. The values
+    are not called. Files are read from disk, so an edit counts even if it is not loaded yet.
     """
     seen: dict[int, Any] = {}  # the values are kept, so that no other value gets the same id
     modules: list[str] = []

@@ -11,8 +11,8 @@ from epsaudit.errors import AuditError
 from epsaudit.running.chunks import MIN_CHUNK, MIN_CHUNK_OF_CALLS
 
 FEW_RUNS = 20_000
-"""[time] Maximum number of runs for which no second worker is started, because starting takes longer than the runs.
-More workers are started only if the user asks for them."""
+"""[time] Maximum number of runs for which no second worker is started, unless the user asks for one, because starting
+it takes longer than the runs."""
 COPIES_MAY_REPEAT = (
     "{} takes no rng, or carries a generator of its own, so that copies might repeat each other's noise,"
 )

@@ -175,7 +175,7 @@ class CommandMechanism:
     def __call__(self, dataset: Any) -> CommandDistribution:
         """Return the output distribution on a dataset, which is written as JSON.
 
-        The program is started once, to check that it runs and sends its greeting.
+        The program is started if no process of it is idle, to check that it runs and sends its greeting.
         """
         text = json.dumps(dataset_to_json(dataset))
         with CHILDREN.borrow(self.program):

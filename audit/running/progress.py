@@ -29,7 +29,7 @@ class Plan:
     seconds_per_run : float, optional
         The seconds that one of the first runs took; None if they were not timed, or too quick to be timed.
     answered : callable, optional
-        Returns the number of outputs that programs have sent so far. It grows even before a chunk is finished.
+        Returns the number of lines that programs have answered so far. It grows even before a chunk is finished.
     least_runs : int, optional
         Minimum number of runs that the audit accepts; None if the number of runs cannot be changed.
     """

@@ -58,7 +58,7 @@ def repository() -> Path | None:
 
 
 def modified(root: Path) -> list[str]:
-    """List the files under ``root`` that differ from the commit, except the results of studies under results/."""
+    """List the files under ``root`` that differ from the commit, except under results/, where studies write."""
     lines = _git(root, "status", "--porcelain", "--untracked-files=all", "-z", "--", ".", ":!results").split("\0")
     return sorted(line[3:] for line in lines if line[2:3] == " ")
 

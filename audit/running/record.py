@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 Tally = np.ndarray[Any, np.dtype[np.int64]]
 """The counts of a chunk, shape (6,): runs on x and on x', guesses 'x' on x and on x', guesses "x'" on x and on x'."""
 MAX_CHUNKS = 1 << 26
-"""[formula] Upper limit of the index of a chunk in a valid record. It corresponds to 7e13 runs in the largest
+"""[formula] The index of a chunk in a valid record is below this number, which allows 7e13 runs in the largest
 chunks."""
 MAX_RECORDED_BYTES = 1 << 24
-"""[chosen] Maximum size of recorded outputs of a chunk. Larger outputs are drawn again after a restart."""
+"""[chosen] Maximum size in bytes of the recorded outputs of a chunk on one dataset. Larger outputs are drawn again
+after a restart."""
 WORTH_WRITING = 50
 """[chosen] Outputs are recorded if drawing them takes at least this many times as long as writing them."""
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
@@ -84,8 +85,9 @@ class AuditRecord:
     def record(self, chunk: Chunk, outputs: Sequence[Outputs | None] | None, seconds: float, **more: Any) -> None:
         """Record a chunk and its outputs.
 
-        Nothing is recorded if the outputs are quick to draw again, take too much space, or cannot be written as JSON
-        exactly. ``seconds`` is the time that drawing took. ``more`` are further fields of the record.
+        Nothing is recorded if outputs are given that are quick to draw again or take too much space. ``outputs`` is
+        None for a chunk of which only ``more``, the further fields of the record, are needed. ``seconds`` is the time
+        that drawing took.
         """
         written = None
         if outputs is not None:
@@ -128,8 +130,8 @@ class AuditRecord:
     def refuse_other_events(self) -> NoReturn:
         """Raise `AuditError` because training after a restart chose another event than before the restart."""
         raise AuditError(
-            f"Training chose another event than the one whose counts {self._file.path} holds, because the mechanism "
-            "owns its randomness and its outputs cannot be written as JSON. Give another file."
+            f"Training chose another event than the one whose counts {self._file.path} holds. The mechanism owns its "
+            "randomness, and what training drew or chose could not be read from the file. Give another file."
         )
 
     @contextmanager

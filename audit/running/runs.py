@@ -309,7 +309,7 @@ class Runs:
         until: float = math.inf,
         **how: Any,
     ) -> int:
-        """Compare how often new copies of the mechanism fall into the events of a witness; see `CopyTest.compare`."""
+        """Test whether new copies of the mechanism behave as the mechanism itself; see `CopyTest.compare`."""
         return self.copy_test.compare(self.laws[pair], witness, counts, self.seed, refuted, until, **how)
 
     # what the result says

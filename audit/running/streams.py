@@ -28,7 +28,7 @@ STAGES: dict[Stage, int] = {
     "holdout": 8,  # (0) the matching, (1) the opened pairs, (2) the coins, (3) samples and queries of scores of tables
 }
 """The first number of the spawn key of each stage. The comments give the numbers that follow it. No key consists of one
-number only, because such keys are used when a mechanism spawns generators."""
+number only, because the generators that other code spawns from the same seed have such keys."""
 
 
 def entropy(seed: int | None) -> int:

@@ -152,7 +152,7 @@ working folder."""
 def _restart_outdated_workers() -> None:
     """Stop the worker processes of this machine if the user's code has changed since they started.
 
-    This happens in notebooks. loky then starts new processes, which load the present code.
+    This happens for example in a notebook. loky then starts new processes, which load the present code.
     """
     own = [(name, module) for name, module in list(sys.modules.items()) if is_own(module)]
     modules = [(name, module.__file__, id(getattr(module, "__spec__", None))) for name, module in own]
