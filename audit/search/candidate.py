@@ -149,11 +149,11 @@ class CandidateScore:
     def rates(self, n_errors: float | None = None) -> list[tuple[Ints, Ints, Floats, Floats]]:
         """Return the expected rates of correct and wrong guesses of all events.
 
-        The list has three tuples: for the upper events, for the lower events, and for pairs of both. Each tuple holds
-        the indices of the upper thresholds, the indices of the lower thresholds (-1 for no event), the rates of correct
-        guesses and the rates of wrong guesses. A rate is the expected number of guesses for one run on each dataset. To
-        be cautious, the log odds of a correct guess are lowered by ``n_errors`` standard errors, by default by the
-        candidate's own number.
+        The list has one tuple for the upper events, one for the lower events and, if there are several thresholds, one
+        for pairs of both. Each tuple holds the indices of the upper thresholds, the indices of the lower thresholds (-1
+        for no event), the rates of correct guesses and the rates of wrong guesses. A rate is the expected number of
+        guesses for one run on each dataset. To be cautious, the log odds of a correct guess are lowered by ``n_errors``
+        standard errors, by default by the candidate's own number.
         """
         n_errors = self.n_errors if n_errors is None else n_errors
         if n_errors not in self._rates:
@@ -167,8 +167,9 @@ class CandidateScore:
     ) -> tuple[Floats, Floats]:
         """Return the expected rates of correct and of wrong guesses for events with the given threshold indices.
 
-        The log odds of a correct guess are lowered by ``n_errors`` standard errors of the smoothed estimate, or by
-        ``own_errors`` standard errors of the estimate from the event's own counts if that is more.
+        The log odds of a correct guess are lowered by ``n_errors`` standard errors of the smoothed estimate (None for
+        the candidate's own number), or by ``own_errors`` standard errors of the estimate from the event's own counts if
+        that is more.
         """
         return _add_tails(
             self._compute_tail_rates(self.n_errors if n_errors is None else n_errors, own_errors), upper, lower
@@ -177,8 +178,9 @@ class CandidateScore:
     def _compute_tail_rates(self, n_errors: float, own_errors: float = 0.0) -> list[Floats]:
         """Return one array for the upper events and one for the lower events, each of shape (3, levels + 1).
 
-        The rows are the rate of correct guesses, the rate of wrong guesses, and the amount by which the standard errors
-        lower the rate of correct guesses. The last column, which index -1 selects, stands for no event and is 0.
+        The rows are the rate of correct guesses, the rate of wrong guesses, both before they are changed, and the
+        amount by which the standard errors lower the first and raise the second. The last column, which index -1
+        selects, stands for no event and is 0.
         """
         found = []
         for guesses, odds, error, single in self._tail_estimates:

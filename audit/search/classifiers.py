@@ -19,10 +19,11 @@ from epsaudit.search.out_of_fold import evaluate_out_of_fold
 class Classifiers(TableFamily):
     """A family of additive scores: logistic regressions on piecewise linear functions of each feature of a group.
 
-    Groups of features are all coordinates, increments, first and last numbers, and combinations of two numbers. In a
-    group of more than ``curves`` features, every feature has a straight line, and the features that differ most also
-    have a curve. A sum of functions of single numbers cannot express an interaction of two numbers, but a group may
-    contain a combination of both, such as their product.
+    Groups of features are all coordinates, increments, first and last numbers, and combinations of two numbers. For a
+    group of more than ``curves`` features, a sum of straight lines is learnt from all features and, if there are at
+    most `MAX_COORDINATES` features, a sum of curves from the ``curves`` features that differ most. A sum of functions
+    of single numbers cannot express an interaction of two numbers, but a group may contain a combination of both, such
+    as their product.
     """
 
     curves: int = MAX_COORDINATES

@@ -45,7 +45,7 @@ class Encoding:
     weight : array of shape (entries,)
         Number of times that the output of the entry occurred.
     atoms : array of shape (rows,)
-        Number of the atom (a single output that repeats) of each row, from the most common atom on; -1 for other rows.
+        Number of the atom (a single output that repeats) of each row, 0 for the most common atom; -1 for other rows.
     features : Features
         The features of the outputs.
     """

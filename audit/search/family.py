@@ -21,8 +21,7 @@ candidates. See `COMPLEX_EVENT_MARGIN` for the measurement."""
 COMPLEX_EVENT_MARGIN = 0.04
 """[measured] The fraction by which the predicted bound of a union of intervals or of a learnt score must exceed the
 bound of simpler candidates. With Laplace noise and 100,000 runs, 1 of 30 seeds chooses an interval by chance if this is
-0.02, and none if it is 0.04. The bound for the smooth median, for which intervals reveal most, is the same with
-both."""
+0.02, and none if it is 0.04. The bound for the smooth median, for which intervals reveal most, is the same."""
 
 
 class Family(Protocol):

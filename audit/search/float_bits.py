@@ -47,9 +47,10 @@ class FloatBits(TableFamily):
     """
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        """Yield candidates for the low bits of numbers.
+        """Yield candidates for the low bits of numbers, and for negative zeros.
 
-        Only features are used whose lowest bit differs between x and x' by more than their exponent explains.
+        Low bits are used only if the lowest bit differs between x and x' by more than the exponent explains, and only
+        of numbers that are not whole.
         """
         data = encode(*data.sides, data.features, merge_repeats=False)
         rows = data.sides[0].dtype == np.float64 and data.sides[0].ndim > 1

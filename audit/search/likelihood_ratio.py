@@ -188,9 +188,10 @@ def _find_edges(feature: Feature, ordered: Floats) -> Floats:
 def _estimate_log_ratios(seen: Floats, single: int) -> Floats:
     """Return estimates of the log likelihood ratio of x to x' in each cell, for counts of shape (cells, 2).
 
-    Each of the first ``single`` cells (atoms) is estimated by itself and moved towards 0. The other cells have an
-    order, that of the numbers in them. If there are many of these cells, a penalised piecewise linear curve is fitted
-    to them. Some of its knots crowd towards both ends, and others have equal distances.
+    Each of the first ``single`` cells (atoms and other single values) is estimated by itself and moved towards 0. The
+    other cells have an order, that of the numbers in them. If there are more than `MAX_DISTINCT_KNOTS` of these cells,
+    a penalised piecewise linear curve is fitted to them; otherwise they are estimated like the first ones. Some knots
+    of the curve crowd towards both ends, and others have equal distances.
     """
     atoms, cells = seen[:single], seen[single:]
     number = len(cells)

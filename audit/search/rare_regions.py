@@ -46,9 +46,10 @@ def find_rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime
 
     A rare region is a rectangle of values of two fields. Outputs of one dataset fall into it sometimes, outputs of the
     other dataset hardly ever, and neither field alone differs. For every pair of fields, the rectangle of cells with
-    the smallest p-value is found, and its edges are then moved between single numbers. All significant regions are
-    returned. If no region and no single field is significant, the two best regions are returned. If there are many
-    fields, only the first ones are scanned; their number depends on the number of outputs.
+    the smallest p-value is found, and its edges are then moved between single numbers. The most significant regions are
+    returned, at most `MAX_CROSS_TABLES` of them. If no region and no single field is significant, the two best regions
+    are returned. If there are many fields, only the first ones are scanned; their number depends on the number of
+    outputs.
     """
     size = len(outputs)
     known = BinnedField.bin_all(fields[: count_scanned_fields(size)], (outputs, outputs_prime), N_REGION_LEVELS)

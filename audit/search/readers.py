@@ -240,7 +240,7 @@ class Reader:
     propose : callable
         Returns the proposed features of an inventory; for a test of significance, pairs of log p-value and feature.
     test : callable
-        Returns the features that are kept of the proposed features, at most ``limit``.
+        Returns the proposed features that are kept, at most ``limit``.
     limit : int
         Maximum number of features that are kept.
     counted : {'proposed', 'kept', 'none'}

@@ -40,16 +40,18 @@ FEW_PAIRS = 4
 OPTIMISTIC_GAIN, WELL_KNOWN = 1.04, 0.95
 """[measured] A second part of training is drawn if another event's optimistic bound is 4 % higher than the optimistic
 bound of the chosen event, or if the cautious bound of the chosen event is below 95 % of its optimistic bound. For both
-optimistic bounds, log odds are lowered by `OPTIMISTIC_SD` standard errors. With 0.9 in place of 0.95, the mean ratio to
-an oracle's bound for registered mechanisms is the same (0.967 over 3 seeds), and the lowest decile is 0.942 instead of
-0.951. With 0.97 both are the same (2 seeds), and training takes a fifth longer."""
+optimistic bounds, log odds are lowered by `OPTIMISTIC_SD` standard errors (by `RIVAL_PAIR` for events on another pair).
+With 0.9 in place of 0.95, the mean ratio to an oracle's bound for registered mechanisms is the same (0.967 over 3
+seeds), and the lowest decile is 0.942 instead of 0.951. With 0.97 both are the same (2 seeds), and training takes a
+fifth longer."""
 RIVAL_PAIR = -1.0
 """[measured] Number of standard errors by which the log odds of another pair are lowered before it is compared with the
 best pair. A negative number raises the log odds, because the error of another pair is independent. For registered
 mechanisms with several pairs (a million runs, seeds 8400 to 8403), the mean ratio to an oracle's bound is 0.988, and
 0.976 if the number is 0.25. The smallest ratio, that of `shifted-inverse-distinct`, is 0.99, and 0.69 with 0.25."""
 ERRORS_BETWEEN_PAIRS = 0.5
-"""[chosen] Number of standard errors by which the log odds of every pair are lowered before pairs are compared."""
+"""[chosen] Number of standard errors by which the log odds of every pair are lowered before pairs are compared after
+the second part of training."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ class Search:
         """Draw the first part of training and compare all pairs. Return the searches of the last round, the best first.
 
         With many pairs this is successive halving (Jamieson and Talwalkar 2016): there are several rounds of equal
-        cost, and after each round only the quarter of the pairs with the largest optimistic bounds is kept.
+        cost, and after each round only the quarter of the pairs with the largest optimistic bounds is kept, but at
+        least `FEW_PAIRS` of them.
         """
         pairs, size = len(self._spec.pairs), self._runs_per_side()
         if size < 8:
@@ -194,8 +197,8 @@ class Search:
     def _notes(self, best: PairSearch, choice: Choice) -> list[str]:
         """Return notes for the result.
 
-        They say whether outputs were too large to read all of them, and which simpler event promises almost as much, if
-        the chosen event is complicated.
+        They say whether outputs were so large that less than half of the first ones were read. If the chosen event is
+        complicated, they name the best simple event and the bound that training predicts for it.
         """
         notes, looked_at = list(best.features.notes), len(best.outputs[0])
         size = self._runs_per_side()
@@ -219,8 +222,8 @@ def first_training_runs(trials: int) -> int:
     """Return the number of runs of the first part of training, for an audit of ``trials`` runs.
 
     It is a tenth of the trials up to a million trials, then 100,000, and a hundredth from ten million trials on (at
-    most `MAX_FIRST_RUNS`). In an audit of fewer than 100,000 trials it is larger: up to 10,000, or a quarter of the
-    trials.
+    most `MAX_FIRST_RUNS`). In an audit of fewer than 100,000 trials it is larger: 10,000, or a quarter of the trials if
+    that is less.
     """
     tenth = min(trials * FIRST_PERCENT // 100, 100_000)
     return min(max(trials // 100, tenth, min(trials // 4, 10_000)), MAX_FIRST_RUNS)

@@ -21,9 +21,10 @@ class Tails(TableFamily):
     ) -> Iterator[CandidateScore]:
         """Yield up to two candidates for each feature: the feature and its negative.
 
-        By default, the features are the univariate features of the table. A candidate whose guesses are mostly wrong is
-        left out. Log odds are lowered by ``n_errors`` standard errors; the default allows for choosing the best of all
-        features that were tried.
+        By default, the features are the univariate features of the table. Tables with a rare region are left out. Of
+        the two candidates, one is left out if it has no event with clearly more correct than wrong guesses and the
+        other one has. Log odds are lowered by ``n_errors`` standard errors; the default allows for choosing the best of
+        all features that were tried.
         """
         n_errors = compute_selection_sd(data.features.n_tried) if n_errors is None else n_errors
         for feature in data.features.univariate if features is None else features:
