@@ -252,8 +252,8 @@ def with_dictionaries(options: Mapping[str, Any]) -> dict[str, Any]:
     """Collect the options of each group in `DICTIONARIES` in one dictionary, and return all options with it.
 
     For example, the options ``epsilon=1.0, delta=None, seed=3`` become ``numbers={"epsilon": 1.0}, seed=3``, because
-    ``numbers`` is the name for the group of claim options. Options that the user did not give are left out of the
-    dictionary.
+    ``numbers`` is the name for the group of claim options. Options whose value is None, because the user did not give
+    them, are left out of the dictionary.
     """
     found = dict(options)
     for group, argument in DICTIONARIES.items():

@@ -99,7 +99,8 @@ def bound_and_print(
     Returns
     -------
     int
-        The exit status: 0 if every bound is at most the claim, and 1 otherwise.
+        The exit status: 0 if every bound is at most the claim and excludes no more than ``max_delta``, 130 after
+        Ctrl-C, and 1 otherwise.
     """
     form: Callable[[Any], Any] = serve.DATASET_FORMS[data]
     how: dict[str, Any] = {**settings, "n_jobs": check_n_jobs(jobs, "--jobs") or -1}
@@ -153,8 +154,9 @@ def _described(
 ) -> list[Asked]:
     """Read a schema file, and return the mechanism and its possible records for each combination of parameter values.
 
-    ``arguments`` replaces the values in the schema. ``relation`` is the neighbouring relation; if it is None, the
-    relation of the schema is used. ``data`` must be 'plain', because the schema itself states the form of the data.
+    The values in ``arguments`` replace those of the schema. ``relation`` is the neighbouring relation; if it is None,
+    the relation of the schema is used, or else the usual one of the data. ``data`` must be 'plain', because the schema
+    itself states the form of the data.
     """
     if data != "plain":
         raise AuditError("The schema states the type of the data; leave out --data.")

@@ -23,7 +23,8 @@ from epsaudit.tools.reporting.tables import print_table
 def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: bool) -> int:
     """Run ``epsaudit compare``: print which bounds of two result files differ by more than chance explains.
 
-    ``error`` is the probability of a false alarm. Returns the exit status, which is 1 if at least one bound differs.
+    ``error`` is the probability of a false alarm in all comparisons together. Returns the exit status, which is 1 if at
+    least one bound differs.
     """
     drift = compare.compare(load(old), load(new), error)
     silent = quiet or as_json

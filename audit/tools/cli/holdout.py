@@ -36,7 +36,7 @@ def holdout(
     quiet: bool,
     numbers: dict[str, float],
 ) -> int:
-    """Run ``epsaudit holdout``: audit a released table, such as synthetic data, with a holdout.
+    """Run ``epsaudit holdout``: audit a release, such as a model or synthetic data, with a holdout.
 
     The input is two files of scores (of the train records and of the holdout records), or the three tables train,
     holdout and release. Prints the result and writes files. Returns the exit status, which is 1 if the claim is

@@ -83,8 +83,9 @@ def reproduce(
 def _find_pair(result: Any, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:
     """Return the pair of datasets that a result is about, or None if the datasets are not known.
 
-    ``pairs`` are pairs of JSON texts, from the option --pair or from the recorded command. If there are none, the
-    datasets are parsed from the text in the result, provided that this text was not shortened.
+    ``pairs`` are pairs of JSON texts, from the option --pair or from the recorded command. The pair that fits the
+    result is returned, or the only pair. If there are none, the datasets are parsed from the text in the result,
+    provided that this text was not shortened.
     """
     known = read_pairs(pairs, server.decode_dataset)
     for one in known:

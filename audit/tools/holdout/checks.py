@@ -119,7 +119,7 @@ def _difference_within(train: Table, holdout: Table, strata: Strata | None) -> D
 def find_difference(train: Table, holdout: Table) -> Difference:
     """Return the column in which train and holdout differ most.
 
-    Each column is divided into sets of values: the values up to each decile of a column of numbers, each frequent
+    The tests use sets of values of each column: the values up to each decile of a column of numbers, each frequent
     category, and the missing values. For each set, Fisher's exact test compares the numbers of train records and of
     holdout records in the set. The sets are computed from train and holdout together, so that the test is exact under a
     random split. The smallest p-value is multiplied by the number of tests (Bonferroni) and is therefore valid for

@@ -40,8 +40,8 @@ def distance_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Flo
     - ``scaled distance``, ``scaled distance ratio``: the same for a distance that compares standardised numbers;
     - ``local density``, ``near density``: the log ratio of the density of the released table around the record to the
       density of other train and holdout records around it. The densities are estimated from the distance to the first
-      neighbour and from the distance to the fifth neighbour. This is the attack DOMIAS (van Breugel et al. 2023,
-      https://arxiv.org/abs/2302.12580) with nearest-neighbour densities.
+      neighbour (``local density``) or to the fifth neighbour (``near density``). This is the attack DOMIAS (van Breugel
+      et al. 2023, https://arxiv.org/abs/2302.12580) with nearest-neighbour densities.
     """
     searched = _sample_rows(encoded.release, release_rows_searched(encoded), rng)
     near = find_neighbours(encoded.records, _rows(encoded.release, searched), encoded.is_number)

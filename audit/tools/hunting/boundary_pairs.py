@@ -27,11 +27,12 @@ on it."""
 
 
 def boundary_pairs(context: HuntContext) -> list[ScreenedCandidate]:
-    """Return pairs of neighbouring datasets such that the function always raises an exception on exactly one of them.
+    """Return pairs of neighbouring datasets such that the function seems to raise an exception on exactly one of them.
 
-    The hunt looks for one pair per neighbouring relation and combination of parameter values. It takes a candidate that
-    was screened, or bisects a path between the datasets of two screened candidates. All bisections together take at
-    most a sixth of the time that is left.
+    The hunt looks for one pair per neighbouring relation and combination of parameter values. It takes a screened
+    candidate for which all runs on one dataset and no run on the other raised an exception, or else bisects a path
+    between the datasets of two screened candidates. All bisections together take at most a sixth of the time that is
+    left.
     """
     groups: dict[Any, list[ScreenedCandidate]] = defaultdict(list)
     for one in context.everyone:

@@ -73,7 +73,8 @@ def find_certificate(
 ) -> Finding | None:
     """Certify the refutation of a claim on one pair of datasets by an event in fresh runs; return None if that fails.
 
-    If there is no time for fresh runs, the sequential audit that refuted the claim serves as the certificate.
+    If there is no time for fresh runs, or if they do not refute the claim, the sequential audit that refuted the claim
+    serves as the certificate, provided that `_bets_certify` permits this.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def _is_out_of_time(context: HuntContext, candidate: Candidate, pace: float, min
 def _min_training_runs(context: HuntContext, candidate: Candidate, pace: float) -> int:
     """Return the number of runs on each dataset that are needed to detect that a program's runs depend on each other.
 
-    Runs of a Python function are not tested for dependence; the result is then 1.
+    A mechanism that is not a program needs no such runs; the result is then 1.
     """
     if not isinstance(context.target.mechanism(candidate), CommandMechanism):
         return 1
@@ -142,8 +143,8 @@ def _bets_certify(context: HuntContext, candidate: Candidate, pace: float) -> bo
     """Return whether the sequential audit that refuted the claim can serve as the certificate.
 
     The audit bets on the outputs, and its bets are valid only if runs are independent. For a program whose process
-    answers many runs, this requires that each run was a separate request: the outputs of one request may depend on each
-    other, and the audit itself did not test this.
+    answers many runs, this requires that each run was a separate call, which the program promises. Otherwise the
+    outputs of one request may depend on each other, and the audit itself did not test this.
     """
     if not context.target.keeps_a_process(candidate):
         return True
@@ -154,8 +155,8 @@ def _bets_certify(context: HuntContext, candidate: Candidate, pace: float) -> bo
 def _certify_by_bets(context: HuntContext, candidate: Candidate, audited: SequentialResult) -> SequentialResult:
     """Return the sequential audit that refuted the claim as the certificate, with a note that says so.
 
-    If the audited program keeps a process, new processes must first reproduce the outputs. Raises `AuditError` if they
-    answer differently.
+    If the audited program keeps a process, the outputs of new processes must first lie in the event as often. Raises
+    `AuditError` if they do not.
     """
     if context.target.keeps_a_process(candidate):
         _report_process_start(context)
@@ -248,8 +249,8 @@ def certify_event(
 def _n_training_runs(max_runs: int, min_runs: int, affordable: float) -> int:
     """Return the number of training runs on each dataset; `MAX_EVENT_TRAINING_RUNS` states the rule.
 
-    ``max_runs`` is the largest number of certification runs, ``min_runs`` the number of runs that refuted the claim,
-    and ``affordable`` the number of runs for which there is time.
+    ``max_runs`` is the largest number of certification runs, ``min_runs`` the number of runs that refuted the claim or
+    a multiple of it, and ``affordable`` the number of runs for which there is time.
     """
     return int(
         min(
