@@ -27,10 +27,10 @@ The smoothed predictions of an audit, with their error rates lowered by a quarte
 
 
 class _ObservedRates(CandidateScore):
-    """A score for events that uses the error rates observed in the outputs, without any smoothing.
+    """A score whose events are expected to have the rates of guesses that were observed in the outputs.
 
-    An event is a set of outputs beyond a threshold, with its complement as the opposite guess, or a pair of opposite
-    tails. Audits smooth the rates; the screen of a hunt does not.
+    The events are single tails, tails together with their complements, and pairs of opposite tails. Audits smooth the
+    rates; the screen of a hunt does not.
     """
 
     def rates(self, n_errors: float | None = None) -> list[tuple[Ints, Ints, Floats, Floats]]:

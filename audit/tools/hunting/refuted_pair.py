@@ -134,8 +134,8 @@ def _is_already_reported(context: HuntContext, one: Candidate, refuted: Candidat
     """Return whether a finding for the proposed candidate ``one`` would only repeat an earlier finding of the hunt.
 
     This is the case if its parameters differ from those of the ``refuted`` candidate and the claim is already refuted
-    for them. It is also the case if its data are degenerate (empty, or with missing values) in another way and the
-    claim is already refuted on such data.
+    for them. It is also the case if its data are of another kind (see `degenerate_kind`) and the claim is already
+    refuted on data of this kind.
     """
     if one.parameters != refuted.parameters and context.is_refuted(one):
         return True

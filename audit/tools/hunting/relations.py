@@ -55,7 +55,7 @@ class AddRemovePerson(_PersonRelation):
 
 @dataclass(frozen=True)
 class SubstitutePerson(_PersonRelation):
-    """The neighbouring relation "substitute one person": all rows of one person are replaced.
+    """The neighbouring relation "substitute one person": the rows of one person are replaced.
 
     The new rows belong to the same person or to a person who is not in the other dataset.
     """

@@ -123,7 +123,7 @@ def _records_to_try(values: Sequence[Sequence[Variant]], extremes: _ExtremeRecor
 
 
 def _base_datasets(shape: TableShape, values: Sequence[Sequence[Variant]], extremes: _ExtremeRecords) -> list[Variant]:
-    """Return the base datasets: a pair consists of a base dataset, and of the same dataset with one record changed.
+    """Return the base datasets, to which a record or a person is added, or in which a record is replaced.
 
     Examples are empty data, a single record, and a large dataset of equal records.
     """

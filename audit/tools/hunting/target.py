@@ -38,7 +38,7 @@ class HuntTarget:
         """Mechanisms by a digest of the parameters. Each keeps its child process or cache for all candidates."""
 
     def mechanism(self, candidate: Candidate) -> Mechanism:
-        """Return the audited function as a mechanism, called with the parameter values of the candidate."""
+        """Return the audited function as a mechanism that passes it the parameter values of the candidate."""
         parameters, key = dict(candidate.parameters), candidate.parameters_key
         if key not in self._mechanisms:
             if isinstance(self.function, Served):

@@ -59,8 +59,9 @@ class TimeBudget:
     def left(self, share: float = 1.0) -> float:
         """Return the time in which new steps may start, in seconds, multiplied by ``share``.
 
-        The time for starting the processes that check a refutation is subtracted. However long these processes take to
-        start, at least half of the time limit is available for the search.
+        This time ends at ``until``, or earlier if the processes that check a refutation could otherwise not start
+        before ``latest``. However long these processes take to start, at least half of the time limit is available for
+        the search.
         """
         for_processes = min(self.process_seconds, (0.5 + MAX_LATENESS) * self._seconds)
         return (min(self.until, self.latest - for_processes) - time.perf_counter()) * share
