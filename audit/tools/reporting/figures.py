@@ -111,8 +111,8 @@ def render_figure(figure: Figure, kind: str) -> bytes:
 class ClaimShare(NamedTuple):
     """The lower bound, the upper bound and the exact value of a result, each divided by the claimed value.
 
-    If the claimed epsilon is 0, the values are values of delta instead, and ``name`` says so. ``upper`` is None if the
-    result has no upper bound.
+    If the claimed epsilon is 0 and delta is positive, ``bound`` is a lower bound on delta divided by the claimed delta,
+    and ``name`` says so. ``upper`` is None if the result has no upper bound.
     """
 
     result: Result
@@ -244,7 +244,7 @@ def set_log_scale(axes: Axes) -> None:
 def add_kinks(errors: Floats, claim: Claim) -> Floats:
     """Insert the kinks of the claim's trade-off curve into a grid of error probabilities, and return the grid.
 
-    Only the curves of pure and approximate DP have kinks. For other claims, the grid is returned unchanged.
+    Kinks are inserted for claims of pure and of approximate DP. For other claims, the grid is returned unchanged.
     """
     if claim.claimed_point is None:
         return errors

@@ -70,8 +70,8 @@ class AuditedFunction:
     """The audited function as a reproducing script calls it, with its source code and the versions of its libraries.
 
     The script calls the function in the same way as ``epsaudit serve``. The fields ``takes``, ``versions`` and
-    ``source`` are reported by ``epsaudit serve``. Raises `AuditError` if the name of a keyword argument is not an
-    identifier, because the script contains this name as code.
+    ``source`` are what the server program prints with ``--describe``. Raises `AuditError` if the name of a keyword
+    argument is not an identifier, because the script contains this name as code.
     """
 
     name: str

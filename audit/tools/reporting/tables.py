@@ -228,7 +228,10 @@ def caption(results: Sequence[Result], family_confidence: float, audits: int | N
 
 
 def describe_runs(results: Sequence[Result]) -> str:
-    """Return the number of runs per result as text, or a range such as '20k to 100k runs' if the numbers differ."""
+    """Return the number of runs per result as text.
+
+    Up to three different numbers are listed, such as '20k or 100k runs'; more are written as a range.
+    """
     numbers = sorted({result.total_runs for result in results})
     words = " or ".join(map(count, numbers)) if len(numbers) < 4 else f"{count(numbers[0])} to {count(numbers[-1])}"
     return words + (" run" if numbers == [1] else " runs")

@@ -61,9 +61,9 @@ def freeze(
     """Create a frozen test for the first pair of datasets: a regression test whose event and bets are chosen now.
 
     Half of the ``trials`` choose the event, and the other half estimate how often the event guesses the dataset
-    correctly. Later, the frozen test makes at most ``runs`` runs of the mechanism and only counts correct guesses. It
-    refutes a mechanism that satisfies the claim with probability at most ``false_alarm``. The other parameters are as
-    in `epsaudit.audit`.
+    correctly. Later, the frozen test makes at most ``runs`` runs of the mechanism and only counts correct and wrong
+    guesses. It refutes a mechanism that satisfies the claim with probability at most ``false_alarm``. The other
+    parameters are as in `epsaudit.audit`.
 
     If the runs of ``mechanism`` already refute the claim, at a confidence of 99.9 %, no test is made. If the mechanism
     is known to be incorrect, and the test is meant for its correct version, set ``incorrect`` to true.
@@ -130,7 +130,7 @@ def freeze(
 
 
 def _lower_bound(claim: Claim, counts: Counts) -> float:
-    """Return a certified lower bound on the parameter of the claim, from the counts of correct and wrong guesses.
+    """Return a certified lower bound on the parameter of the claim from the counts of the guesses.
 
     It is the better one of the bounds from both events (guess x, guess x'), each at half of the error probability.
     """

@@ -80,7 +80,7 @@ class Verdict:
     def stale(self) -> bool:
         """Whether the test passed, but its rates of correct or wrong guesses differ from those at the time of freezing.
 
-        The mechanism has then changed, so that the test may have lost its power.
+        The mechanism has then probably changed, so that the test may have lost its power.
         """
         n, m = self.runs, self.test.learnt.runs
         now, before = self.counts.outcomes[:2], self.test.learnt.outcomes[:2]
@@ -170,7 +170,10 @@ class FrozenTest:
         return detectable(self.claim, [SeenWitness(None, learnt)], self.runs, -math.log(self.false_alarm))
 
     def describe_detectable(self) -> str:
-        """Return the end of a sentence about the power of the test, such as 'catch epsilon >= 1.4 on these events'."""
+        """Return the end of a sentence about the power of the test.
+
+        An example is 'catch epsilon >= 1.4 on these events 9 times in 10, in 20,000 runs'.
+        """
         if self.detectable is None:
             return f"not catch epsilon = {4 * self.epsilon:.4g} by these events in {self.runs:,} runs"
         least = math.ceil(self.detectable * 1000 - 1e-9) / 1000

@@ -114,8 +114,8 @@ def audit_outcome(
 def longest_round(result: SequentialResult) -> StrategyRecord:
     """Return the record of the winning strategy in the longest round of betting on the last pair.
 
-    A sequential audit bets in rounds. The longest round shows the frequencies of the event most accurately; the last
-    round shows them too large, because it ends as soon as the wealth suffices.
+    A sequential audit bets in rounds. The longest round shows the frequencies of the event most accurately. The last
+    round tends to exaggerate their difference, because it ends as soon as the wealth suffices.
     """
     last = result.rounds[-1]
     on_pair = [one for one in result.rounds if (one.pair, one.digest) == (last.pair, last.digest)]

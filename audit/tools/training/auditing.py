@@ -73,12 +73,13 @@ def losses(trained: Trained, canaries: Canaries, iterates: Iterates = "last") ->
 
 
 def products(trained: Trained, canaries: Canaries, iterates: Iterates = "last") -> Floats:
-    """Return a white-box membership score: how far the parameters moved in the direction of each canary's gradient.
+    """Return a white-box membership score: how well each canary's clipped gradient agrees with the gradients applied.
 
-    If ``iterates`` is 'last', the score is the dot product of the clipped gradient at the final parameters and the
-    total change of the parameters. If ``iterates`` is 'all', the score is a log-likelihood ratio summed over all steps:
-    the change in a step, along the gradient, is modelled as Gaussian noise plus, with the probability that the canary
-    is in the batch, the canary's gradient.
+    The applied gradients are the noisy sums of the steps (`Trained.sums`). If ``iterates`` is 'last', the score is the
+    dot product of their total and of the canary's clipped gradient, for a record at the final parameters. If
+    ``iterates`` is 'all', the score is a log-likelihood ratio summed over all steps: the noisy sum of a step, along the
+    canary's gradient, is modelled as Gaussian noise plus, with the probability that the canary is in the batch, this
+    gradient.
     """
     trainer = trained.trainer
     fixed = None if canaries.gradients is None else clip_rows(canaries.gradients, trainer.clip) / trainer.clip
@@ -392,9 +393,9 @@ class _Training:
     def check_restart(self) -> None:
         """Raise `AuditError` if training runs after a restart of the audit might repeat the noise of earlier runs.
 
-        The error is raised if the training function or the score function contains a random generator of its own. A
-        function without a generator parameter is accepted here, because the global generators are seeded for it.
-        `check_reproducible` then detects whether it uses any other source of randomness.
+        The error is raised if the training function or the score function contains a random generator of its own,
+        unless ``fresh_randomness`` is promised. A function without a generator parameter is accepted here, because the
+        global generators are seeded for it. `check_reproducible` then detects whether it uses another source.
         """
         for function, arguments, name in ((self.fit, len(ARGUMENTS), self.name), (self.score, 2, "score=")):
             if not self.fresh_randomness and owns_randomness(function, True, arguments):
@@ -423,7 +424,7 @@ class _Training:
         return f"{what[self.score]} and {'the last iterate' if self.iterates == 'last' else 'all iterates'}"
 
     def learn_reference(self, rng: np.random.Generator) -> None:
-        """Train a reference model without any canary and store it. Its losses are subtracted from the scores."""
+        """Train a reference model without any canary and store it. Its `losses` are subtracted from those of a run."""
         with _seeded_with_torch(rng):
             self.reference = self._train_once(np.zeros(len(self.canaries), bool), rng)
 

@@ -74,8 +74,8 @@ def learn_guess(without_group: Floats, with_group: Floats, directions: Sequence[
 
     The arguments are samples of updates without and with these examples, and directions to try. The first half of the
     updates determines the scale of each coordinate and the difference of the two means. The second half chooses the
-    strongest among several rules: projections on ``directions``, the projection on this difference, and the sum of
-    squares.
+    strongest among several rules: projections on ``directions``, the projection on this difference and, if it is
+    clearly stronger, the sum of squares.
     """
     half = len(without_group) // 2
     means = [one[:half].mean(axis=0) for one in (without_group, with_group)]
