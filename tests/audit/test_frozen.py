@@ -167,7 +167,7 @@ class TestRefusal:
     def test_right_mechanisms_are_not_refused(self):
         """Each of 20 that attain their claim is refused with probability at most 1e-3."""
         for seed in range(20):
-            freeze(Right(response, PureDP(1.0)), trials=4_000, seed=seed)
+            assert freeze(Right(response, PureDP(1.0)), trials=4_000, seed=seed).detectable > 1.0
 
 
 class TestPower:
