@@ -1,4 +1,4 @@
-"""Traces that are decided by a certain upper bound, where the traced runs alone decide nothing."""
+"""Traces whose suspicions are dropped because a certain upper bound on the privacy loss is within the claim."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from epsaudit.tools.tracing.result import Trace
 from epsaudit.tools.tracing.suspicion import ALIGNED, NOTHING_SEEN
 
 SECONDS_FOR_BOUND = 10.0
-"""[chosen] Seconds after which no alignment on all paths is searched any longer."""
+"""[chosen] Number of seconds after which the search for a certain upper bound is given up."""
 
 
 def with_bound(asked: Mechanism, found: Trace) -> Trace:
-    """Return a trace without its suspicions if a certain bound on the loss of the pair is within the claim.
+    """Return the trace ``found`` without its suspicions if a certain upper bound for its pair is within the claim.
 
-    A suspicion says that one run has no alignment that keeps all of it, or what differs in a replay. There may be
-    another alignment, such as one in which a discrete draw has another outcome on x' than on x.
+    A certain bound covers all runs of the function ``asked``, and not only the traced runs. A suspicion only says that
+    two runs with the same random numbers differ, or that the noise of one run cannot be shifted so that all of the run
+    is the same on x'. The output may still have the same law within the claim, for example if a discrete draw has
+    another outcome on x' than on x. The trace is returned unchanged if an alignment or the exact law decides it, if
+    nothing is suspected or unknown, if something was not observed, if there is no claim, or if no bound within the
+    claim is found in `SECONDS_FOR_BOUND`.
     """
     decided = found.verdict in (ALIGNED, NOTHING_SEEN) or found.exact is not None
     if found.claim is None or decided or found.unseen or not isinstance(asked, FunctionMechanism):

@@ -1,4 +1,4 @@
-"""Calls of a mechanism for a single run with a given generator and seed."""
+"""Single runs of a mechanism with a given random generator and seed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from epsaudit.tools.tracing.runs import Call
 
 
 def call_of(asked: Mechanism) -> Call:
-    """Return a function of a dataset, a generator and a seed that calls the mechanism once."""
+    """Return a function ``call(data, rng, seed)`` that runs a mechanism once on a dataset and returns the output.
+
+    A function that takes a seed gets one that is made from ``seed``; any other function that draws from a generator
+    gets ``rng``.
+    """
     if not isinstance(asked, FunctionMechanism):
         return lambda data, rng, seed: asked(data).sample(1, rng)[0]
 

@@ -1,4 +1,4 @@
-"""The main function of the traced process: it answers each pair of datasets with a replay and the runs to align.
+"""The program of the process in which a function is traced: it sends one recorded trace for each pair of datasets.
 
 Needs Python 3.8 and no package, because it runs in the process of the audited code.
 """
@@ -21,7 +21,7 @@ from epsaudit.tools.tracing.replay import record_and_replay
 from epsaudit.tools.tracing.runs import Call, execute, only_returns_none
 
 NOTHING = {RAISES: None, "": None}
-"""The parts of an output that is None."""
+"""The named parts of the output None, as `epsaudit.tools.tracing.runs.execute` stores them."""
 
 
 def trace_all(answers: Any, call: Call, pairs: Any, discrete: Any = None, **settings: Any) -> None:
@@ -37,8 +37,9 @@ def trace_all(answers: Any, call: Call, pairs: Any, discrete: Any = None, **sett
     pairs : sequence
         The pairs of datasets.
     discrete : callable, optional
-        The function `epsaudit.tools.tracing.alignment.discrete_pair.discrete_pair`, which needs more packages than this
-        module.
+        The function `epsaudit.tools.tracing.alignment.discrete_pair.discrete_pair`, which computes exact laws of
+        outputs from discrete draws. It is an argument because it needs more packages than this module; without it,
+        such laws are not computed.
     **settings
         Further arguments of `epsaudit.tools.tracing.replay.record_and_replay`.
     """
@@ -65,7 +66,7 @@ def trace_all(answers: Any, call: Call, pairs: Any, discrete: Any = None, **sett
 def _returns_nothing(call: Call, pair: Any, trace: Any, seed: int) -> bool:
     """Return whether both runs of a trace, and further runs on both datasets, returned None.
 
-    A function that only states events to an accountant need not return anything.
+    The result is false for a function that tells events to a privacy accountant, because it need not return anything.
     """
     states = any(event["kind"] == "event" for event in trace["events"])
     if states or any(trace[side]["leaves"] != NOTHING for side in ("outcome", "outcome_prime")):
@@ -79,10 +80,10 @@ def _returns_nothing(call: Call, pair: Any, trace: Any, seed: int) -> bool:
 
 
 def _repeats_first_run(call: Call, data: bytes, first: Any) -> bool:
-    """Return whether a run with seed 0 returns what the first run of the process, with the original samplers, returned.
+    """Return whether a run with seed 0 has the same output as the first run of this process, which had the same seed.
 
-    If it does not, the function may keep something between runs, such as noise that it draws only once, or it has a
-    generator of its own.
+    ``first`` is the outcome of the first run, with the original samplers. If the outputs differ, the function may keep
+    something between runs, such as noise that it draws only once, or it has a generator of its own.
     """
     return bool(execute(call, data, Recorder(replays=False), 0).outcome["leaves"] == first["leaves"])
 
@@ -90,7 +91,12 @@ def _repeats_first_run(call: Call, data: bytes, first: Any) -> bool:
 def _runs_to_align(
     call: Call, pair: Any, trace: Any, settings: Any, repeats: Callable[[], bool], discrete: Any
 ) -> dict[str, Any]:
-    """Return what `recorded_pair` returns, or the reason why an alignment cannot decide the pair."""
+    """Record the runs of a pair from which the parent process computes alignments of the noise or exact laws.
+
+    An alignment shifts the noise of a run so that the run on the other dataset gives the same output. Return the result
+    of `recorded_pair`, or of ``discrete`` if the function only samples, shuffles or draws uniform numbers. If neither
+    can decide the pair, return a dictionary with the reason as "why".
+    """
     if trace["unseen"] or trace["unread"] or settings["bits"]:
         return {"why": "a draw or a part of the output is not observed, or last bits of floats are compared"}
     if np is None:

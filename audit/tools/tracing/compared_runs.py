@@ -1,4 +1,4 @@
-"""The recorded run on x and its replay on x', with the calls of both that correspond to each other."""
+"""The recorded run on x and its replay on x', with the pairs of calls that correspond to each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epsaudit.tools.tracing.recorder import KNOWN_LAWS, TraceEvent
 
 
 class ComparedRuns:
-    """Two recorded runs of one pair of datasets.
+    """The recorded run on x and its replay on x', with methods that return the differences between both.
 
     Parameters
     ----------
@@ -30,20 +30,24 @@ class ComparedRuns:
         for number, one in enumerate(self.events):
             one.order = number
         self.pairs = [(self.events[one.order], one) for one in self.events_prime if one.order is not None]
-        """The calls on x with the corresponding calls on x'."""
+        """Pairs of a call on x and the corresponding call on x'."""
         self.responses: dict[Any, dict[str, Any]] = dict(trace["responses"])
-        """For each draw that was nudged on x, how the parts of the output respond."""
+        """How the parts of the output on x change when a number is added to a draw, by the number of the draw."""
         self.responses_prime: dict[Any, dict[str, Any]] = dict(trace["responses_prime"])
-        """The same for these draws on x'."""
+        """The same for the output on x' and the corresponding draws."""
 
     def output_follows(self, event: TraceEvent) -> bool:
-        """Return whether a number of the output follows the answer of a call."""
+        """Return whether a number in the output changes when a number is added to the answer of a recorded call.
+
+        The result is also true if this was not tested for the call.
+        """
         return any(slope for slope, *_ in self.responses.get(event.order, {"": [1.0]}).values())
 
     def count_that_differs(self, order: float) -> tuple[str, Any] | None:
-        """Return what numpy counted differently on both sides before a call: a sentence and its place, or None.
+        """Return a sentence and the place of the first count of values that differs between x and x', or None.
 
-        Such a count explains why the number or the size of later draws differs.
+        Counts are made by functions of numpy such as `np.unique`. Only counts before the call with the number ``order``
+        are compared. Such a count explains why the number or the size of later draws differs.
         """
         for before, one in self.pairs:
             if one.kind == "count" and (one.order or 0) < order and before.states != one.states:
@@ -52,10 +56,11 @@ class ComparedRuns:
         return None
 
     def moved_inputs(self) -> list[TraceEvent]:
-        """Return the calls on x' whose input differs from that on x.
+        """Return the draws of noise and the calls of mechanisms whose input differs between x and x'.
 
-        Their attributes ``draws`` and ``shifts`` are set: the noise that covers the input, and how far each of its
-        numbers moved.
+        The input is the data to which noise is added, or that a mechanism is given. The returned events are those of
+        the run on x', with two more attributes: ``draws`` has the draw or mechanism that covers the input, and
+        ``shifts`` has the distance by which each number of the input moved.
         """
         return [
             replace(one, draws=[[one.order, 1.0]], shifts=_shifts(before.input, one.input))
@@ -64,9 +69,9 @@ class ComparedRuns:
         ]
 
     def hidden(self) -> list[TraceEvent]:
-        """Return the draws of noise with a known law if the outputs of both runs are equal; else none.
+        """Return the draws of noise whose input is equal on x and x' if both outputs are equal, and else no draws.
 
-        Where the data move neither the inputs of these draws nor the output, the noise may be compared with the data.
+        Such noise may hide data although nothing differs in these runs: the function may compare it with the data.
         """
         if not are_equal(self.trace["outcome"]["leaves"], self.trace["outcome_prime"]["leaves"]):
             return []
@@ -74,7 +79,11 @@ class ComparedRuns:
 
 
 def _shifts(before: Any, after: Any) -> Any:
-    """Return how far each number of an input moved, infinite where this is unknown; None if there are no numbers."""
+    """Return the absolute difference of each number of an input between x and x', as a flat array.
+
+    It is infinite where a number is NaN on one side. Return None if an input has other values than numbers, or if the
+    inputs have different sizes.
+    """
     x, x_prime = numbers_in(before), numbers_in(after)
     if x is None or x_prime is None or x.shape != x_prime.shape:
         return None
@@ -85,6 +94,10 @@ def _shifts(before: Any, after: Any) -> Any:
 
 
 def is_unlisted(event: TraceEvent) -> bool:
-    """Return whether a call draws numbers by a sampler or a mechanism that cannot be judged."""
+    """Return whether a recorded call draws random numbers in a way that a replay cannot judge.
+
+    Such a call samples or shuffles records, draws noise with a law that is not in `KNOWN_LAWS`, or is a mechanism whose
+    noise is drawn in compiled code.
+    """
     drawn = event.kind == "sample" or (event.kind == "draw" and event.law not in KNOWN_LAWS)
     return drawn or (event.kind == "mechanism" and event.norm in COMPILED_NORMS)

@@ -27,7 +27,7 @@ class Judgement(NamedTuple):
     suspicions: tuple[Suspicion, ...]
     """The suspicions, in the order of calls."""
     unlisted: tuple[str, ...]
-    """Sentences, with the place, on draws and on inputs that depend on the data and cannot be judged."""
+    """Sentences, with the place, on what cannot be judged: some draws, and some inputs that depend on the data."""
     unseen: tuple[str, ...]
     """Sentences on what was not observed."""
     n_calls: int

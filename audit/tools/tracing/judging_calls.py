@@ -1,4 +1,4 @@
-"""Suspicions about calls: draws that only one of both runs makes, and arguments that depend on the data."""
+"""Suspicions about calls: draws that only one of the two runs makes, and arguments that depend on the data."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from epsaudit.tools.tracing.suspicion import BRANCHES, PARAMETER, Findings
 
 
 def find_branches(runs: ComparedRuns, findings: Findings) -> None:
-    """Report a suspicion if one run makes a draw of noise that the other run does not make.
+    """Report a suspicion if one run draws noise, or calls a mechanism, where the other run does not.
 
-    Which draws are made then depends on the data. Only the first such draw is reported, because later calls of both
-    runs cannot be compared.
+    Which draws are made then depends on the data. Only the first such draw or call is reported, because later calls of
+    both runs cannot be compared.
     """
     met = {one.order for one in runs.events_prime}
     unmatched = [(place, one) for place, one in enumerate(runs.events) if one.is_judged and place not in met]

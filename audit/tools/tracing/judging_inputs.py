@@ -54,7 +54,7 @@ def find_separated_samples(runs: ComparedRuns, findings: Findings, claim: Claim 
     """Report a suspicion for each call of a mechanism whose outputs differ too much between x and x'.
 
     The call was repeated many times with its inputs on both datasets. The claim limits how many outputs may be unlike
-    all outputs on the other dataset; see `may_reveal`.
+    all outputs on the other dataset; see `may_reveal`. If the trace compares last bits, these are compared as well.
     """
     pairs = {one.order: (before, one) for before, one in runs.pairs}
     for order, *sides in runs.trace["samples"]:

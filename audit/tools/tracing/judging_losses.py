@@ -24,8 +24,9 @@ from epsaudit.tools.tracing.suspicion import BUDGET, MOVES, Findings, line_of, s
 def find_losses(runs: ComparedRuns, moved: Sequence[TraceEvent], findings: Findings, claim: Claim | None) -> None:
     """Report a suspicion if noise is too small for the claim, given how far its inputs move between x and x'.
 
-    An input is the data to which noise is added. First each input is judged by itself, and then all inputs together.
-    Inputs whose noise has an unknown law are listed as not judged.
+    An input is the data to which noise is added. First each input is judged by itself. If nothing is suspected, all
+    inputs are judged together. An input is listed as not judged if its noise has an unknown law, or if the noisy value
+    is rounded later.
     """
     known: list[tuple[TraceEvent, Laws]] = []
     for one in moved:

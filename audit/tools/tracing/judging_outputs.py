@@ -18,7 +18,7 @@ from epsaudit.tools.tracing.replay import PROPORTION_TOLERANCE
 from epsaudit.tools.tracing.suspicion import BRANCHES, MOVES, PARAMETER, RELEASED, Findings
 
 NO_RESPONSE = [0.0, True, False]
-"""The recorded response of a part of the output that does not change when a draw is changed a little."""
+"""The recorded response of a part of the output that does not change when a number is added to a draw."""
 
 
 def find_releases(runs: ComparedRuns, findings: Findings) -> list[TraceEvent]:
@@ -98,7 +98,7 @@ def _covering_draws(runs: ComparedRuns, name: str, value: Any, other: Any) -> Tr
 def find_slopes(runs: ComparedRuns, findings: Findings) -> None:
     """Report a suspicion if a part of the output contains a draw with different factors on x and on x'.
 
-    The factor is the slope of this part when the draw is changed a little.
+    The factor is the change of this part for each unit that is added to the draw. Only the first such part is reported.
     """
     for order, response in runs.responses.items():
         other = runs.responses_prime.get(order, {})

@@ -1,6 +1,6 @@
-"""The recorder that is active in this process, and how code asks for it or pauses it.
+"""The recorder that is active in this process, and the functions that return it or pause it.
 
-Replaced samplers and numbers made of noise report to the active recorder. The module stands alone so that neither has
+Replaced samplers and tracked noisy numbers report to the active recorder. The module stands alone so that neither has
 to import the recorder. Needs Python 3.8 and no package, because it runs in the process of the audited code.
 """
 
@@ -21,14 +21,14 @@ HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Listener:
-    """The base class of recorders."""
+    """The base class of recorders, to which each random draw of a run of the audited function is reported."""
 
     current: Listener | None = None
-    """The recorder that calls are reported to, or None."""
+    """The recorder to which calls are reported; None between runs and while the recorder is paused."""
     active: Listener | None = None
     """The recorder of the run that is being executed, also while it is paused."""
     sites = False
-    """Whether the recorder of an alignment stores the places of draws and events."""
+    """Whether the recorder stores the places of draws and of other uses of noisy numbers; only `AlignmentRun` can."""
     watches = False
     """Whether to watch all function calls: to replace samplers to which modules refer by names of their own, and to
     note the place at which audited code last returned."""
@@ -40,10 +40,10 @@ class Listener:
         """The thread in which the audited function runs."""
 
     def begin(self) -> None:
-        """Prepare for a run."""
+        """Prepare the recorder for a run that begins now."""
 
     def finish(self, output: Any, returned: Any) -> None:
-        """Store the output of the function, and the place at which it returned as a list of at most one place."""
+        """Store the output of the function, and the place at which the function returned (a list of at most one)."""
         raise NotImplementedError
 
     def fail(self, error: BaseException, at: Any) -> None:
@@ -52,9 +52,10 @@ class Listener:
 
 
 def active_recorder() -> Any:
-    """Return the active recorder of this thread, or None.
+    """Return the recorder to which calls of this thread are reported, or None.
 
-    If another thread than the one of the audited function asks, the recorder notes that this thread drew numbers.
+    In another thread than that of the audited function, the result is None, and the recorder stores the sentence that
+    another thread drew random numbers.
     """
     recorder = Listener.current
     if recorder is not None and threading.get_ident() != recorder.thread:
@@ -65,7 +66,7 @@ def active_recorder() -> Any:
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """Deactivate the recorder until the end of the block."""
+    """Return a context manager in whose block no recorder is active, so that calls are not recorded."""
     recorder, Listener.current = Listener.current, None
     try:
         yield

@@ -31,11 +31,11 @@ def may_reveal(claim: Claim, n_outputs: int) -> bool:
     """Return whether the claim allows that this many outputs all reveal their dataset.
 
     An output reveals its dataset, x or x', if it is unlike all outputs on the other one. Under epsilon-DP this has
-    probability at most 1 / (1 + e^-epsilon). It holds if the output is lower than all others. It also holds if the
-    output lies in a set A on x and in a disjoint set B on x': the probabilities a of A on x and b of B on x' satisfy a
-    <= e^epsilon (1 - b) and b <= e^epsilon (1 - a), so that a + b is at most twice the bound. The claim allows
-    everything that has a probability of at least `REVEALING_LEVEL` under it. For a claim that is a curve, the curve's
-    epsilon at a delta of this level is taken.
+    probability at most 1 / (1 + e^-epsilon). This holds for an output that is lower than all others. It also holds for
+    an output that lies in a set A on x, and in a disjoint set B on x': the probabilities a of A on x and b of B on x'
+    satisfy a <= e^epsilon (1 - b) and b <= e^epsilon (1 - a), so that a + b is at most twice the bound. The claim
+    allows everything that has a probability of at least `REVEALING_LEVEL` under it. For a claim that is a curve, the
+    curve's epsilon at a delta of this level is taken.
     """
     epsilon, point = -math.log(math.expm1(-math.log(REVEALING_LEVEL) / n_outputs)), claim.claimed_point
     if point:
@@ -47,7 +47,8 @@ def free_runs(claim: Claim | None) -> int:
     """Return how many further runs on each dataset show that a constant part of the output is not random.
 
     A part that is constant on each dataset and differs between x and x' would be too improbable under the claim if it
-    were random. The result is 0 if `MAX_FREE_RUNS` runs are not enough to show this.
+    were random. The result is 0 if `MAX_FREE_RUNS` runs are not enough to show this. It is `MAX_FREE_RUNS` for a claim
+    that is a curve, and without a claim.
     """
     # a claim that is a curve takes 5 ms for each number of runs, so that only the largest is tried
     has_point = claim is not None and claim.claimed_point

@@ -12,7 +12,7 @@ from typing import Any
 from epsaudit import serve
 
 RAISES = ".exception"
-"""Name of the part that says which exception was raised instead of an output."""
+"""Name of the part that says which exception was raised; None if the function returned."""
 
 
 def value_to_json(value: Any) -> Any:

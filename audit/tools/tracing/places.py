@@ -27,7 +27,7 @@ RUN_FUNCTION = "execute"
 def call_stack() -> list[Place]:
     """Return file, line and function of the calls that led to a recorded call, the innermost first.
 
-    Lines of epsaudit are left out, and so are the innermost lines of packages that draw random numbers.
+    Lines of the tracing modules are left out, and so are the innermost lines of packages that draw random numbers.
     """
     found: list[Place] = []
     frame: Any = sys._getframe(2)
@@ -52,7 +52,7 @@ def is_audited(file: str) -> bool:
 def places_of(error: BaseException) -> list[Place]:
     """Return file, line and function of the calls that led to an exception, the innermost first.
 
-    Calls of epsaudit are left out.
+    Calls of the tracing modules are left out.
     """
     frames = reversed(traceback.extract_tb(error.__traceback__))
     return [(one.filename, one.lineno or 0, one.name) for one in frames if not one.filename.startswith(HERE)]

@@ -248,7 +248,8 @@ def _clone(gradient: Any) -> Any:
 def _read_smartnoise(owner: Any, values: Any) -> Stated:
     """Return what a call of a mechanism of SmartNoise SQL states.
 
-    The input are sums, and the sensitivity follows from the number of rows that one person may contribute.
+    The input is a list of sums. The sensitivity is the largest absolute value of a row, times the number of rows that
+    one person may contribute.
     """
     fixed = attributes_of(owner, "epsilon", "delta", "lower", "upper", "max_contrib", "scale")
     law = {"laplace": "laplace", "gaussian": "normal"}.get(owner.mechanism.name)

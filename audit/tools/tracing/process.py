@@ -74,7 +74,8 @@ def traces(
     claim, seed, bits, timeout
         As for `epsaudit.trace`.
     looks_for_bounds : bool
-        Whether to look for an alignment on all paths of the function where the traced runs decide nothing.
+        Whether to look for a certain upper bound for pairs with suspicions, or with something that cannot be judged;
+        see `epsaudit.tools.tracing.bounded.with_bound`.
 
     Yields
     ------
@@ -131,7 +132,7 @@ def _judged(
 
     An alignment shifts the noise of a run so that the other dataset gives the same output. If alignments decide the
     pair, they replace the suspicions from the replay: by the reason why no alignment is within the claim, or by nothing
-    if all runs have an alignment within the claim.
+    if all traced runs have an alignment within the claim and no mechanism of a library is called.
     """
     suspicions, unlisted, unseen, n_calls = judge(answer, claim)
     exact = cheapest = None

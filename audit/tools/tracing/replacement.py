@@ -1,4 +1,4 @@
-"""The replacement of functions and generators that draw random numbers by ones that report to the active recorder.
+"""The replacement of functions and generators that draw random numbers by others that report to the active recorder.
 
 This happens once in the traced process, after the libraries of the audited code were imported. While no recorder is
 active, every replacement calls the original. Needs Python 3.8 and no package, because it runs in the process of the
@@ -19,17 +19,19 @@ from epsaudit.tools.tracing.listening import active_recorder, np, paused
 from epsaudit.tools.tracing.places import SAMPLER_PACKAGES, is_audited
 
 REPLACED: dict[int, tuple[Any, Any]] = {}
-"""Originals and their replacements by the original's id(), for modules that imported a function by its name."""
+"""Pairs of an original function and its replacement, by the id() of the original. They are needed for modules that
+imported a function by its name."""
 FINISHED_NAMESPACES: dict[int, dict[str, Any]] = {}
 """The namespaces of modules in which names were replaced, by id()."""
 RECORDING_GENERATORS: dict[Any, Any] = {}
-"""Numpy's classes of generators, and the subclasses that record."""
+"""For each of numpy's classes of generators, the subclass whose instances report their draws to the recorder."""
 Handler = Callable[[Any, Any, Any, Any], Any]
-"""Answers a call, given the active recorder, the original function, its positional and its keyword arguments."""
+"""A function that handles a call of a replaced function. Its arguments are the active recorder, the original function,
+and the positional and the keyword arguments of the call. It returns the answer of the call."""
 
 
 def wrap_function(original: Any, handler: Handler) -> Any:
-    """Return a function that calls the handler if a recorder is active, and the original otherwise."""
+    """Return a replacement of a function that calls ``handler`` if a recorder is active, and the original otherwise."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         recorder = active_recorder()
@@ -41,7 +43,10 @@ def wrap_function(original: Any, handler: Handler) -> Any:
 
 
 def replace_function(owner: Any, name: str, handler: Handler) -> None:
-    """Replace a function of a module, or a method of a class, if it exists."""
+    """Replace the function ``name`` of a module or class by one that calls ``handler`` while a recorder is active.
+
+    Nothing happens if there is no such function, or if it cannot be replaced.
+    """
     if (original := getattr(owner, name, None)) is not None:
         with contextlib.suppress(TypeError):  # attributes of a class of a C extension cannot be set
             setattr(owner, name, call := wrap_function(original, handler))
@@ -49,7 +54,7 @@ def replace_function(owner: Any, name: str, handler: Handler) -> None:
 
 
 def sampler_handler(name: str, law: str, argument_names: str) -> Handler:
-    """Return the handler of a sampler.
+    """Return the handler for calls of a sampler: it reports a call to the recorder, which returns the answer.
 
     Parameters
     ----------
@@ -87,7 +92,11 @@ def sampler_handler(name: str, law: str, argument_names: str) -> Handler:
 
 
 def sum_handler(_: Any, original: Any, arguments: Any, keywords: Any) -> Any:
-    """Answer `math.fsum`, which would release each tracked number: they are added to the sum of the others."""
+    """Handle a call of `math.fsum` so that noisy numbers in it stay tracked.
+
+    The original would convert each `TrackedNumber` to a float. Instead, these numbers are added one by one to the sum
+    of all other numbers.
+    """
     numbers = list(arguments[0])
     tracked = [one for one in numbers if type(one).__name__ == "TrackedNumber"]
     others = [one for one in numbers if type(one).__name__ != "TrackedNumber"] if tracked else numbers
@@ -95,14 +104,21 @@ def sum_handler(_: Any, original: Any, arguments: Any, keywords: Any) -> Any:
 
 
 def count_handler(recorder: Any, original: Any, arguments: Any, keywords: Any) -> Any:
-    """Answer a counting function of numpy, and record how many values it found; later draws often have this size."""
+    """Handle a call of a counting function of numpy: record how many values it found, and return its answer.
+
+    The number is recorded because later draws of noise often have this size.
+    """
     answer = original(*arguments, **keywords)
     n_values = len(answer[0] if isinstance(answer, tuple) else answer)
     return recorder.answer("count", f"np.{original.__name__}", lambda: answer, states={"values": n_values})
 
 
 def mechanism_handler(library: str, method: str, read: Any) -> Handler:
-    """Return the handler of a mechanism of a library; ``read(self, argument)`` returns what a call states."""
+    """Return the handler for calls of a private mechanism of a library, which records each call as a whole.
+
+    ``method`` is the name of the replaced method, and ``read(self, argument)`` returns what a call states about its
+    privacy.
+    """
 
     def handle(recorder: Any, original: Any, arguments: Any, keywords: Any) -> Any:
         with paused():
@@ -118,9 +134,9 @@ def mechanism_handler(library: str, method: str, read: Any) -> Handler:
 
 
 class RecordingType(type):
-    """The metaclass of classes that record.
+    """The metaclass of the subclasses of numpy's generators that report their draws.
 
-    An instance of the original class also counts as an instance of the class that records.
+    For ``isinstance``, an instance of the original class also counts as an instance of the subclass.
     """
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -128,7 +144,10 @@ class RecordingType(type):
 
 
 def replace_samplers() -> None:
-    """Replace everything in the tables of `epsaudit.tools.tracing.primitives`, in the libraries that are imported."""
+    """Replace all samplers and private mechanisms of imported libraries by functions that report to the recorder.
+
+    The tables in `epsaudit.tools.tracing.primitives` list them.
+    """
     if np is not None:
         _replace_numpy()
     replace_function(math, "fsum", sum_handler)
@@ -151,7 +170,7 @@ def replace_samplers() -> None:
 
 
 def _replace_numpy() -> None:
-    """Replace numpy's generators, its global generator, those of scipy's distributions, and counting functions."""
+    """Replace the generators and the counting functions of numpy, and the generators of scipy's distributions."""
     for name in ("Generator", "RandomState"):
         original = getattr(np.random, name)
         RECORDING_GENERATORS[original] = RecordingType(name, (original,), {"__module__": __name__})
@@ -168,10 +187,10 @@ def _replace_numpy() -> None:
 
 
 def replace_names(names: dict[str, Any]) -> None:
-    """Replace the samplers and generators to which names of a module refer, and those of modules that it imported.
+    """Replace samplers and generators to which names of a module refer, also in the audited modules that it imports.
 
-    This is done when code of the module first runs, because visiting all modules of a process would take longer than
-    most functions.
+    ``names`` is the namespace of the module. This is done when code of the module first runs, because visiting all
+    modules of a process would take longer than most functions.
     """
     if id(names) in FINISHED_NAMESPACES:
         return
@@ -185,6 +204,9 @@ def replace_names(names: dict[str, Any]) -> None:
 
 
 def traced_generator(value: Any) -> Any:
-    """Return a numpy generator that records and continues the same stream; return anything else unchanged."""
+    """Return a generator that continues the stream of a generator of numpy and reports its draws to the recorder.
+
+    Return any other value unchanged.
+    """
     kind = RECORDING_GENERATORS.get(type(value))
     return value if kind is None else kind(getattr(value, "bit_generator", None) or value._bit_generator)

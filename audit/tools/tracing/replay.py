@@ -1,4 +1,4 @@
-"""A run that is recorded on x and replayed on x', with the further runs that judging both needs.
+"""The recording of a run on x, its replay on x' with the same random numbers, and further runs to judge both.
 
 Needs Python 3.8 and no package, because it runs in the process of the audited code.
 """
@@ -14,35 +14,37 @@ from epsaudit.tools.tracing.recorder import KNOWN_LAWS, RANDOM_KINDS, Recorder, 
 from epsaudit.tools.tracing.runs import Call, execute
 
 NUDGES = (1e-6, 1e3, 2e3, -3e3)
-"""[chosen] Amounts that are added to an answer to see whether the output follows it: a tiny one, and three that are far
-larger than any rounding (see `PROPORTION_TOLERANCE`). A selection does not follow the answer: the tiny amount does not
-change it, and its changes by the others are not proportional."""
+"""[chosen] Amounts that are added to the answer of a draw to see whether the output changes in proportion: a tiny one,
+and three that are far larger than any rounding (see `PROPORTION_TOLERANCE`). A selection does not change in proportion:
+the tiny amount does not change it, and its changes by the others are not proportional."""
 PROPORTION_TOLERANCE = 2.0 / NUDGES[1]
-"""[formula] Relative tolerance for changes to be proportional to the nudges. Whole numbers are rounded before and after
-a nudge, so that a change may be off by 2."""
+"""[formula] Relative tolerance within which changes of the output are proportional to the `NUDGES`. Whole numbers are
+rounded before and after an amount is added, so that a change may be off by 2."""
 SAMPLE_RUNS = 100
-"""[formula] Further runs on each side if the output differs and has noise of an unknown law. For Laplace noise with a
-fifth of the scale of the move, 100 outputs on one side are beyond all outputs on the other; for noise as large as the
-move half of them are."""
+"""[formula] Number of further runs on each dataset if the output differs, and noise of an unknown law or samples are
+drawn. For Laplace noise with a fifth of the scale of the difference between x and x', 100 outputs on one side are
+beyond all outputs on the other; for noise as large as the difference half of them are."""
 MAX_NUDGED_DRAWS = SAMPLE_RUNS // 4
-"""[time] Largest number of draws whose answers are nudged; each needs four runs. The other draws are taken to reach the
-output."""
+"""[time] Largest number of draws to which the `NUDGES` are added; each draw needs four runs on each dataset. The other
+draws are taken to reach the output."""
 MECHANISM_CALLS = 512
-"""[formula] Calls of a mechanism in compiled code on each of two inputs, to see whether its outputs are apart. Under
-1-DP a range with half of the outputs on one side has at least a fifth of the outputs on the other side. That it has
-none of 512 outputs has probability 1e-45."""
+"""[formula] Number of calls of a mechanism in compiled code on each of two inputs, to see whether its outputs are too
+far apart. Under 1-DP a range with half of the outputs on one side has probability 0.18 at least on the other side. That
+it has none of 512 outputs there has probability 1e-45."""
 MAX_SAMPLED_PARTS = 64
 """[time] Largest number of parts of the output that are sampled. All runs take 17 ms to send for 64 parts, and 2.6 s
 for 10,000."""
 BIT_TEST_CALLS = 2048
-"""[formula] Calls of a mechanism on each of two inputs to compare the last bits of its outputs. For Gaussian noise of
-scale 5 beside a step of 1, about 80 outputs are near 0."""
+"""[formula] Number of calls of a mechanism on each of two inputs to compare the last bits of its outputs. For Gaussian
+noise of scale 5 and inputs that differ by 1, about 80 outputs are near 0."""
 
 
 def record_and_replay(
     call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: bool = False
 ) -> dict[str, Any]:
-    """Record the function on x, replay it on x', make further runs, and return everything as JSON can represent it.
+    """Record a run of the audited function on x, replay it on x' with the same random numbers, and make further runs.
+
+    Return all recorded values in a form that JSON can represent.
 
     Parameters
     ----------
@@ -63,9 +65,10 @@ def record_and_replay(
     dict
         "events" and "events_prime" are the recorded calls of both runs. "outcome" and "outcome_prime" are their
         outputs, and "repeated" is the output of a replay on x itself. "constant" names the parts of the output that
-        are the same in all runs of a side and differ between the sides. "responses" and "responses_prime" say how the
-        outputs on x and on x' follow nudged draws. "samples" has outputs of single mechanisms on both sides, and
-        "parts" has values of parts of the output on both sides. "unseen" and "unread" say what was not observed.
+        are the same in all runs on a dataset and differ between x and x'. "responses" and "responses_prime" say how
+        the outputs on x and on x' change when the `NUDGES` are added to a draw. "samples" has outputs of single
+        mechanisms on both datasets, and "parts" has values of parts of the output on both datasets. "unseen" and
+        "unread" say what was not observed.
     """
     both, recorded = (pickle.dumps(x, -1), pickle.dumps(x_prime, -1)), Recorder()
     outcome = execute(call, both[0], recorded, seed).outcome
@@ -115,15 +118,15 @@ def _make_further_runs(
     n_runs: int,
     samples_parts: bool,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Make further runs on both sides with other random numbers.
+    """Make further runs on both datasets with other random numbers, to see which parts of the output are random.
 
     Returns
     -------
     constant : list of str
-        The names of those differing parts of the output that were the same in all runs of a side.
+        The names of those parts of the output that differ between x and x' and were the same in all runs on a dataset.
     parts : dict
-        If ``samples_parts`` is true, for each other differing part that is a number on both sides, the lists of its
-        values on x and on x' in further runs.
+        If ``samples_parts`` is true, for each other part that differs and is a number on both datasets, the lists of
+        its values on x and on x' in further runs.
     """
     numbers = [name for name in differing if all(type(one.get(name)) in (int, float) for one in leaves)]
     parts: dict[str, Any] = {name: ([], []) for name in numbers[:MAX_SAMPLED_PARTS] if samples_parts}
@@ -142,9 +145,10 @@ def _make_further_runs(
 def _mechanism_samples(
     recorded: Recorder, replay: Recorder, moved: dict[int, TraceEvent], bits: bool
 ) -> dict[int, list[list[Any]]]:
-    """Call each mechanism whose input moved many more times with both inputs, and return the answers by its number.
+    """Repeat each call of a mechanism whose input differs between x and x' many times, with both inputs.
 
-    Only mechanisms in compiled code are called, or all mechanisms if ``bits`` is true.
+    Return the answers on x and on x' by the number of the call. Only mechanisms in compiled code are called, or all
+    mechanisms if ``bits`` is true.
     """
     samples: dict[int, list[list[Any]]] = {}
     for number, repeat in replay.repeats.items():
@@ -159,16 +163,16 @@ def _mechanism_samples(
 def _response(
     call: Call, data: bytes, recorded: Recorder, number: int, before: dict[str, Any], seed: int
 ) -> dict[str, tuple[float, bool, bool]]:
-    """Return how each part of the output responds when the answer of a recorded draw is nudged.
+    """Return how each part of the output changes when the `NUDGES` are added to the answer of a recorded draw.
 
     Returns
     -------
     dict
-        For each part that responds or is a number, its name with three values. The first is the change for each unit of
-        the nudge. The second is true if the first describes the whole response. It is false for a number that is
-        rounded later, which changes in proportion to large nudges and not at all by the tiny one, and for a part that
+        For each part that changes or is a number, its name with three values. The first is the change of the part for
+        each unit that is added. The second is true if the first describes all changes. It is false for a number that is
+        rounded later, which changes in proportion to large amounts and not at all by the tiny one, and for a part that
         changes without any proportion, as a selection does. The third is true if the part changes in proportion to
-        large nudges.
+        large amounts.
     """
     recorders = [Recorder(recorded, nudge=(number, by)) for by in NUDGES]
     runs = [execute(call, data, one, seed).outcome["leaves"] for one in recorders]

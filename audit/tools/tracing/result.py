@@ -43,7 +43,8 @@ class Trace:
     cheapest: float | None = None
     """Cost of the cheapest alignment of the noise, as a value of the claim's parameter. It is known if the function
     only adds noise, multiplies it by numbers and returns it, or if a run has no alignment within the claim. If no
-    alignment keeps the whole run, it is the cost of what comes before the suspected place."""
+    alignment keeps the whole run, it is the cost of what comes before the suspected place. If a certain upper bound is
+    within the claim (`epsaudit.tools.tracing.bounded`), it is this bound."""
 
     @property
     def suspicious(self) -> bool:

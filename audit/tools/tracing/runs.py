@@ -19,12 +19,14 @@ from epsaudit.tools.tracing.places import Place, is_audited, places_of
 from epsaudit.tools.tracing.replacement import replace_names, traced_generator
 
 RUNS_OF_NONE = 500
-"""[formula] Further runs on each dataset of a function that returned None: one that returns something in one run of 100
-is taken for one that returns nothing with probability 5e-5 at most."""
+"""[formula] Number of further runs on each dataset for a function that returned None. If a function returns something
+in one run of 100, all of these runs return None with probability 5e-5 at most."""
 SECONDS_OF_NONE = 30.0
-"""[chosen] Seconds after which no more of these runs are made, so that the message about a slow function comes soon."""
+"""[chosen] Number of seconds after which no more of these runs are made, so that the message about a slow function
+comes soon."""
 Call = Callable[[Any, Any, int], Any]
-"""A call of the audited function with a dataset, a generator (None without numpy), and a seed."""
+"""A function ``call(data, rng, seed)`` that calls the audited function with a dataset, a generator (None without
+numpy) and a seed, and returns the output."""
 
 
 def execute(call: Call, data: bytes, run: Any, seed: int) -> Any:
@@ -37,7 +39,8 @@ def execute(call: Call, data: bytes, run: Any, seed: int) -> Any:
     data : bytes
         The pickled dataset, so that every run gets a copy of its own.
     run : Listener
-        The recorder to which samplers report. It is told at the end what the function returned or raised.
+        The recorder to which samplers report. Its `finish` gets the output of the function, or its `fail` the
+        exception.
     seed : int
         Seed of all generators that the function may use.
     """
@@ -55,7 +58,9 @@ def execute(call: Call, data: bytes, run: Any, seed: int) -> Any:
 
 @contextlib.contextmanager
 def _running(run: Listener, seed: int) -> Iterator[tuple[Any, list[Place]]]:
-    """Seed all generators that a function may use, and report what it does to a recorder until the end of the block.
+    """Return a context manager in whose block calls of samplers are reported to a recorder.
+
+    All generators that the audited function may use are seeded first.
 
     Parameters
     ----------
@@ -96,7 +101,7 @@ def _running(run: Listener, seed: int) -> Iterator[tuple[Any, list[Place]]]:
 
 
 def only_returns_none(returns_none: Callable[[int, int], bool]) -> bool:
-    """Return whether further runs of a function that returned None return None as well.
+    """Return whether many further runs of a function that returned None return None as well.
 
     Parameters
     ----------
@@ -114,7 +119,10 @@ def only_returns_none(returns_none: Callable[[int, int], bool]) -> bool:
 
 
 def streams_to_lists(value: Any) -> Any:
-    """Return an output with each stream in it read into a list, because a generator function draws while it is read."""
+    """Convert the iterators in an output to lists.
+
+    An iterator of a generator function draws its random numbers only while it is read.
+    """
     if hasattr(type(value), "__next__") and hasattr(type(value), "__iter__"):
         return [streams_to_lists(part) for part in serve.read_stream(value)]
     if type(value) in (list, tuple):

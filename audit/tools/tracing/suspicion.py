@@ -30,7 +30,7 @@ class Suspicion:
     """
 
     kind: str
-    """One of the kinds at the top of this module."""
+    """One of `BRANCHES`, `PARAMETER`, `MOVES`, `BUDGET` and `RELEASED`."""
     sentence: str
     """What differs, with the values on both sides."""
     stack: tuple[StackFrame, ...] = ()
