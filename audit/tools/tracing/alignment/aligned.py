@@ -89,9 +89,9 @@ class AllKept:
 class ByOutput:
     """A strategy that shifts the noise so that the output is the same on x and on x', whatever other comparisons do.
 
-    There is one shift for each form of output (what remains of an output without its noisy numbers). Training runs are
-    given to `learn`, which finds the comparisons that this output needs, and solves for one shift that satisfies the
-    conditions of all runs with this form.
+    There is one shift for each `signature` of a run, such as the form of its output and the released numbers. Training
+    runs are given to `learn`, which finds the comparisons that the output needs, and solves for one shift that
+    satisfies the conditions of all runs with the same signature.
     """
 
     conditions: dict[Any, dict[Condition, None]] = field(default_factory=dict)

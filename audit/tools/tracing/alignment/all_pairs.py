@@ -33,7 +33,7 @@ class AllPairsBound:
     n_pairs: int
     """Number of pairs."""
     n_certain: int
-    """Number of pairs whose bound is certain, and not only has a confidence."""
+    """Number of pairs with a certain bound, which needs no confidence."""
     n_above: int
     """Number of pairs whose bound is above the claim or missing, or has a larger ``delta`` than allowed."""
     delta: float
@@ -107,8 +107,8 @@ def bound_above_all(
 ) -> AllPairsBound:
     """Return an upper bound on the privacy loss of a function, for all neighbouring datasets of at most ``k`` records.
 
-    The datasets are all lists of records from ``domain``, in the order of the domain. The bound of each pair of
-    neighbours is that of `epsaudit.bound_above`.
+    The datasets are all multisets of records from ``domain``, as lists in the order of the domain. The bound of each
+    pair of neighbours is that of `epsaudit.bound_above`.
 
     Parameters
     ----------

@@ -66,7 +66,8 @@ CHUNK = 1_000
 FEWEST_RUNS = 10
 """[chosen] Smallest number of runs that can be asked for."""
 LARGE = 100.0
-"""[formula] Bounds of at least this size are printed with their safety margin, which would change the third decimal."""
+"""[formula] From bounds of this size on, `UPPER_SLACK` is not removed before rounding, because it would change the
+third decimal."""
 ABOVE = "the cheapest alignment costs more than the claim"
 ONE_SIDED = "an output is possible on one dataset only"
 MAX_DELTA = 1e-3
@@ -105,9 +106,9 @@ class UpperBound:
     line: int = 0
     """Line in this file."""
     cheapest: float | None = None
-    """Cost, in the claim's parameter, of the cheapest alignment of a run for which every alignment costs more than
-    the claim. If no alignment keeps the whole run, it is the cost of what comes before ``line``. None if the bound
-    is within the claim, or if no run could be compared."""
+    """Cost, in the claim's parameter, of the cheapest alignment that was found for a run for which none was found
+    within the claim. If no alignment keeps the whole run, it is the cost of what comes before ``line``. None if the
+    bound is within the claim, or if no run could be compared."""
 
     ASSUMED = (
         "all randomness comes from recorded draws (equal draws gave equal outputs, twice); floating-point numbers are "
@@ -178,8 +179,8 @@ class UpperBound:
 def rounded_up(value: float) -> str:
     """Return an upper bound as text with three decimals, rounded up.
 
-    Computed bounds include a safety margin of 2e-6 of their value. Below `LARGE`, the margin is removed before
-    rounding, so that a computed 1.000002 is printed as 1.000 and not as 1.001.
+    Bounds from runs are larger than the computed loss by 1e-6 of its value, to allow for rounding. Below `LARGE`, a
+    share of `UPPER_SLACK` is removed before rounding up, so that 1.000001 is printed as 1.000 and not as 1.001.
     """
     if value == math.inf:
         return "inf"
@@ -320,7 +321,10 @@ def bound_each(
 
 
 def certain_bound(asked: Mechanism, pair: DatasetPair, claim: Claim, seed: int, seconds: float) -> UpperBound | None:
-    """Return a bound on a pair that holds for all draws, or None if none is found within a number of seconds."""
+    """Return a certain upper bound on the privacy loss of a pair, or None if none is found in this number of seconds.
+
+    A certain bound has no confidence, because it comes from all paths of the function and not from sampled runs.
+    """
     bound = PairBound(call_of(asked), asked.name, pair, claim, FEWEST_RUNS, 0.05, seed)
 
     def certain(_: int) -> UpperBound | None:
@@ -436,10 +440,10 @@ class PairBound:
         return certain if certain is not None else self._without_bound(first.samples)
 
     def certain(self) -> UpperBound | None:
-        """Return the best bound for all draws, or None if the paths of the function cannot be enumerated.
+        """Return the best certain bound, which comes from all paths of the function, or None if there is none.
 
-        Raise `Parted` if draws are not random, or if anything but draws decides what a run does. The result has no
-        bound, and a reason, if a sampled run takes a path that was not enumerated.
+        Raises `Parted` if draws are not random, or if a run depends on anything but its dataset and its draws. The
+        result has no bound, and a reason, if a sampled run takes a path that was not enumerated.
         """
         self._check_repeats()
         exact = exact_bound(self.claim, *self.sides)
@@ -472,7 +476,7 @@ class PairBound:
     def conclude(self, prepared: Sampling, losses: Sequence[Sequence[float]]) -> UpperBound:
         """Return the upper bound of the pair, given the losses of fresh runs in both directions.
 
-        It is the bound that these losses certify, or the certain bound of ``prepared`` if that is lower.
+        It is the bound that these losses certify, or the certain bound of ``prepared`` if that is not larger.
         """
         self.known_exceptions |= prepared.known_exceptions
         sampled = self._sampled(prepared.plan, losses)
@@ -508,7 +512,7 @@ class PairBound:
         return only_returns_none(returns_none)
 
     def _check_repeats(self) -> None:
-        """Raise `Parted` if draws are not random, or if a run does not depend on its dataset and its draws alone."""
+        """Raise `Parted` if draws are not random, or if a run depends on anything but its dataset and its draws."""
         for side, dataset in zip(self.watched, (self.pair.x, self.pair.x_prime), strict=True):
             seeds = range(self.seed, self.seed + SEEDS_COMPARED)
             ordinary = [
@@ -643,7 +647,8 @@ class PairBound:
         """Return the share of training runs without an alignment, and the epsilon that fresh runs shall certify.
 
         An alignment shifts the noise of a run so that the other dataset gives the same output. The epsilon is the
-        claim's if few training runs exceed it, and otherwise the largest finite loss of a training run.
+        claim's if few training runs exceed it, and otherwise the largest finite loss of a training run. For a claim of
+        pure DP, it is the largest loss also if that is below the claim.
         """
         losses = np.concatenate([np.array(one.losses) for one in samples])
         finite = losses[np.isfinite(losses)]

@@ -397,9 +397,10 @@ def from_pure(claim: Claim, epsilon: float) -> float:
 
 
 def _from_shifts(claim: Claim, aligned: Sequence[PathLoss]) -> float | None:
-    """Return the exact loss of shifted noise as a value of the claim's parameter, or None if it is unknown.
+    """Return the loss that follows from the laws of the shifted noise, or None if it is unknown.
 
-    It is known if all paths have the same shift, and for some claims if shifts are adaptive; see `is_adaptive`.
+    It is a value of the claim's parameter. It is known if all paths have the same shift, and in some cases if shifts
+    are adaptive; see `is_adaptive`. The largest loss on a path is not needed, which is infinite for normal noise.
     """
     if any(one.shifts is None for one in aligned):
         return None

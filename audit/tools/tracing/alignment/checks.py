@@ -29,21 +29,27 @@ from epsaudit.tools.tracing.alignment.tracked import TrackedNumber
 from epsaudit.tools.tracing.primitives import UNIFORM
 
 SEEDS_COMPARED = 40
-"""[formula] Ordinary runs whose discrete draws are compared; equal fair coins in all of them have probability 2^-39."""
+"""[formula] Number of ordinary runs whose draws are compared. A fair coin is equal in all of them with probability
+2^-39."""
 COINCIDENCE = math.log(1e-9)
-"""[chosen] Log probability below which equal discrete draws in all runs are no coincidence."""
+"""[chosen] Log probability below which equal discrete draws in all runs do not count as a coincidence."""
 SAME_NUMBER = 1e-9
 """[formula] Relative difference of two results of the same arithmetic in another order."""
 SIXTEEN_ROUNDINGS = 2.0**-48
 """[formula] Relative rounding error of sixteen operations on floats."""
 WATCHED_RUNS = 4
-"""[chosen] Ordinary runs in which the states of generators are stored, which takes longer than most draws."""
+"""[chosen] Number of ordinary runs in which the states of generators are stored. Storing a state takes longer than most
+draws."""
 NUMBER_IN_TEXT = re.compile(r"[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?")
 """A decimal number without its sign."""
 
 
 def require_random_draws(runs: Sequence[OrdinaryRun]) -> None:
-    """Raise `Parted` if draws are equal in runs with different seeds, or within a run."""
+    """Raise `Parted` if draws are equal, or begin at the same state, in runs with different seeds or within a run.
+
+    ``runs`` are runs with ordinary numbers. Discrete draws, which may be equal by chance, are judged by their joint
+    probability.
+    """
     continuous = [_continuous_noise(one) for one in runs]
     for number, values in enumerate(zip(*continuous)):  # noqa: B905  # strict since 3.10
         if len(runs) > 1 and len(set(values)) == 1:
@@ -75,16 +81,16 @@ def _continuous_noise(run: OrdinaryRun) -> list[float]:
 
 
 def _discrete_outcomes(run: OrdinaryRun) -> Any:
-    """Return the outcomes of all discrete draws of a run but positions, which the run itself draws."""
+    """Return the outcomes of all discrete draws of a run, except for positions, which the run itself draws."""
     whole = [one.value for one in run.draws if one.law == "geometric"]
     return tuple(whole), tuple(repr(one.outcome) for one in run.choices if not one.is_position)
 
 
 def require_no_memory(first: OrdinaryRun, again: OrdinaryRun) -> None:
-    """Raise `Parted` if a later run with the seed of the first run draws another number of numbers.
+    """Raise `Parted` if a later run with the seed of the first run makes more or fewer draws than the first run.
 
-    A function that keeps its noise, or its answer, between runs is no function of its draws. If its generator is in
-    another state, the numbers of draws may differ without a reason.
+    The function then keeps something between runs, such as its noise or its answer. A different number of draws is
+    allowed if the later run makes draws, and its generator has another or an unknown state at the first draw.
     """
     both = [(len(one.draws), len(one.choices), len(one.steps)) for one in (first, again)]
     same_start = not sum(both[1]) or (first.states[:1] and first.states[:1] == again.states[:1] != [None])
@@ -93,11 +99,12 @@ def require_no_memory(first: OrdinaryRun, again: OrdinaryRun) -> None:
 
 
 def require_same_output(ordinary: OrdinaryRun, run: Runner) -> bool:
-    """Raise `Parted` if a tracked run with the same draws returns something else than the ordinary run.
+    """Raise `Parted` if a run with tracked numbers and the same draws returns something else than an ordinary run.
 
     It is also raised if a draw begins at the same state in both runs, although their seeds differ: then an earlier draw
-    is the seed of its generator, and whoever sees that draw knows this one. ``run`` must have another seed than the
-    ordinary run. Return whether both outputs are the same but for the rounding of a few operations.
+    is the seed of its generator, and whoever sees the earlier draw knows the later one. ``run`` runs the function, and
+    must use another seed than the ordinary run. Return whether both outputs are equal up to the rounding of a few
+    operations.
     """
     given: dict[str, Any] = {
         "values": [one.value for one in ordinary.draws],
@@ -115,7 +122,10 @@ def require_same_output(ordinary: OrdinaryRun, run: Runner) -> bool:
 
 
 def exceptions_of(runs: Sequence[OrdinaryRun]) -> set[str]:
-    """Return the names of the exceptions that ordinary runs raised; raise `Parted` if every run raised one."""
+    """Return the names of the exceptions that the function raised in runs with ordinary numbers.
+
+    Raises `Parted` if every run raised an exception.
+    """
     raised = [one.output[1] for one in runs if type(one.output) is tuple and one.output[:1] == ("raises",)]
     if len(raised) == len(runs):
         raise Parted(f"the function raises {raised[0]} in every run")
@@ -123,7 +133,10 @@ def exceptions_of(runs: Sequence[OrdinaryRun]) -> set[str]:
 
 
 def same_values(one: Any, other: Any, relative: float = SAME_NUMBER, absolute: float = SAME_NUMBER) -> bool:
-    """Return whether two outputs are equal, where numbers may differ by rounding, also within texts."""
+    """Return whether two outputs are equal up to the rounding of numbers, also of numbers within texts.
+
+    ``relative`` and ``absolute`` are the tolerances for numbers. The second output may have tracked numbers.
+    """
     inner = functools.partial(same_values, relative=relative, absolute=absolute)
     if isinstance(other, TrackedNumber):
         other = other.value
@@ -145,7 +158,7 @@ def same_values(one: Any, other: Any, relative: float = SAME_NUMBER, absolute: f
 
 
 def same_texts(one: str, other: str) -> bool:
-    """Return whether two texts are equal, where the numbers in them may differ by rounding.
+    """Return whether two texts are equal up to the rounding of the numbers in them.
 
     Examples
     --------

@@ -72,7 +72,7 @@ def explained(
     """Search a few runs for one that has no alignment within the claim, and return the reason.
 
     An alignment shifts the noise of a run on x so that the run on x' gives the same output. Each seed is tried from x
-    to x' and from x' to x, and the direction that costs more is explained. Return None if all runs have an alignment.
+    to x' and from x' to x, and the direction that costs more is explained. Return None if no run shows a reason.
 
     Parameters
     ----------

@@ -117,7 +117,8 @@ def renumbered_form(form: Any, renumber: Any) -> Any:
 def _log_probability(path: PathRun, removed: range) -> float:
     """Return the log probability that the removed draws of a path have the outcomes of their comparisons.
 
-    It is -inf if a removed draw is compared with another draw, because the probability is then not computed.
+    It is -inf if a removed draw is compared with another draw, or has a law without a distribution in `DISTRIBUTIONS`,
+    because the probability is then not computed.
     """
     total = 0.0
     for key, (low, high) in path.intervals.items():

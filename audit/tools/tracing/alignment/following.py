@@ -1,4 +1,4 @@
-"""What the output of a recorded run needs: the released numbers, and a smallest set of comparisons.
+"""The events that the output of a recorded run needs: released and returned numbers, and some of the comparisons.
 
 Needs Python 3.8 and numpy, because it runs in the process of the audited code.
 """
@@ -12,10 +12,10 @@ MAX_EVENTS_TO_REDUCE = 256
 
 
 def needed_events(first: AlignmentRun, run_prime: Runner, second: AlignmentRun | None = None) -> list[int]:
-    """Return the positions of all released numbers of a run, and of the comparisons that its output needs.
+    """Return the positions of all released and returned numbers of a run, and of the comparisons that its output needs.
 
-    A smallest set of comparisons is found by leaving out one comparison after the other. A comparison is not needed if
-    the output stays the same when this comparison, and all comparisons left out before, have the opposite outcome.
+    These comparisons are found by leaving out one comparison after the other. A comparison is not needed if the output
+    stays the same when this comparison, and all comparisons left out before, have the opposite outcome.
 
     Parameters
     ----------
@@ -49,18 +49,19 @@ def needed_events(first: AlignmentRun, run_prime: Runner, second: AlignmentRun |
 
 
 def moved_draws(first: AlignmentRun, second: AlignmentRun) -> set[int]:
-    """Return the draws that are summed with data which differ between two runs.
+    """Return the draws that are summed with data that differ between two runs.
 
-    The sums are those in comparisons and released numbers.
+    The sums are those that are compared, released or returned.
     """
     both = zip(first.events, second.events)  # noqa: B905  # strict since 3.10
     return {draw for one, other in both if one.constant != other.constant for draw, _ in one.terms}
 
 
 def has_same_output(first: AlignmentRun, other: AlignmentRun) -> bool:
-    """Return whether a run has the output of a recorded run: the same form, and the same noisy numbers in it.
+    """Return whether a run has the output of a recorded run: the same form, with the same weighted draws in it.
 
-    Comparisons may have other outcomes. Numbers that are released before the end must be the same as well.
+    Numbers that are released before the end must have the same weighted draws as well. Comparisons may have other
+    outcomes, and other data may be added to the draws.
     """
     mine, theirs = ([one for one in run.events if one.kind != COMPARE] for run in (first, other))
     same = [(one.kind, one.terms) for one in mine] == [(one.kind, one.terms) for one in theirs]

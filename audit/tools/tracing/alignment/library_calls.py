@@ -1,7 +1,8 @@
-"""Calls of mechanisms of libraries: draws of a known law, or steps that are private by themselves.
+"""Calls of private mechanisms of libraries: draws of a known law, or steps with a stated privacy loss.
 
-A mechanism of diffprivlib whose noise has a known law answers with a draw that is followed like a draw of numpy. Any
-other mechanism is a step: its answer is kept, and its loss follows from what it states and how far its input moves.
+If the law of the answer of a mechanism of diffprivlib is known, the call counts as a draw like those of numpy. A call
+of any other mechanism is a step: both datasets get the same answer, and its privacy loss follows from what the
+mechanism states and from the distance between its inputs.
 """
 
 from __future__ import annotations
@@ -18,44 +19,47 @@ from epsaudit.tools.tracing.alignment.discrete import LISTED_REST, DiscreteLaw, 
 from epsaudit.tools.tracing.alignment.tracked import released
 
 POST_PROCESSING = ("LaplaceTruncated", "LaplaceFolded", "GeometricTruncated", "GeometricFolded")
-"""Classes of diffprivlib that call the mechanism from which they are derived and change its answer."""
+"""Classes of diffprivlib that call the mechanism from which they are derived, and change its answer."""
 ARGUMENT_ROUNDING = 1e-9
-"""[formula] Relative distance by which an input may exceed a multiple of the sensitivity: sums of data are rounded."""
+"""[formula] Share of the sensitivity by which the distance of two inputs may exceed a multiple of the sensitivity,
+because sums of data are rounded."""
 
 
 class Additive(NamedTuple):
-    """A call that adds noise to a number: 'laplace', 'normal', or the difference of two 'geometric' numbers."""
+    """A call of a mechanism that adds noise of a known law to a number."""
 
     value: Any
+    """The number to which noise is added."""
     law: str
+    """'laplace', 'normal', or 'geometric' for the difference of two geometric numbers."""
     scale: float
 
 
 class Selected(NamedTuple):
-    """A call that draws one of a few outcomes."""
+    """A call of a mechanism with a discrete answer, such as a selection, whose law is known."""
 
     law: DiscreteLaw
-    """The law of the positions of the outcomes, or of whole numbers."""
+    """The law of the position of the answer in ``outcomes``, or of the answer itself."""
     outcomes: Sequence[Any] | None
-    """The outcomes by position; None if the law is that of the outcomes themselves."""
+    """The outcomes by position; None if the law is that of the answer itself."""
 
     def outcome(self, drawn: Any) -> Any:
-        """Return the outcome for what the law draws."""
+        """Return the answer for a position that the law has drawn."""
         return drawn if self.outcomes is None else self.outcomes[drawn]
 
     def drawn(self, outcome: Any) -> Any:
-        """Return what the law draws for an outcome."""
+        """Return the position that the law has drawn for an answer; the inverse of `outcome`."""
         return outcome if self.outcomes is None else list(self.outcomes).index(outcome)
 
 
 class PostProcessed(NamedTuple):
-    """A call that calls another mechanism, whose answer is followed."""
+    """A call of a mechanism that only changes the answer of another mechanism, whose call is recorded instead."""
 
 
 def known_call(name: str, make: Any) -> Additive | Selected | PostProcessed | None:
-    """Return what a call of diffprivlib does if its law is known; None for any other call.
+    """Return a description of a call of a mechanism of diffprivlib if the law of its answer is known, else None.
 
-    ``make`` is the call without arguments, as for `AlignmentRun.mechanism`.
+    ``name`` is the name of the mechanism in reports, and ``make()`` calls it.
     """
     if not name.startswith("diffprivlib") or not isinstance(make, functools.partial):
         return None
@@ -81,7 +85,10 @@ def _geometric(_: str, owner: Any, value: Any) -> Additive:
 
 
 def _discrete_normal(name: str, owner: Any, value: Any) -> Selected | None:
-    """Return the law of a whole number plus discrete Gaussian noise (Canonne, Kamath and Steinke 2020)."""
+    """Return the law of a whole number plus discrete Gaussian noise (Canonne, Kamath and Steinke 2020).
+
+    Return None if the number is not whole, or if there is no noise.
+    """
     sigma, centre = float(owner._scale), released(value)
     if not sigma or int(centre) != centre:
         return None
@@ -95,7 +102,10 @@ def _discrete_normal(name: str, owner: Any, value: Any) -> Selected | None:
 
 
 def _binary(name: str, owner: Any, value: Any) -> Selected:
-    """Return randomised response: the truth has probability (e^epsilon + delta) / (e^epsilon + 1)."""
+    """Return the law of randomised response.
+
+    The answer is the input with probability (e^epsilon + delta) / (e^epsilon + 1).
+    """
     truth = (math.exp(owner.epsilon) + float(owner.delta)) / (math.exp(owner.epsilon) + 1.0)
     shares = np.array([truth, 1.0 - truth] if value == owner.value0 else [1.0 - truth, truth])
     return _selected(name, shares, [owner.value0, owner.value1])
@@ -107,10 +117,11 @@ def _exponential(name: str, owner: Any, _: Any) -> Selected:
 
 
 def _permute_and_flip(name: str, owner: Any, _: Any) -> Selected:
-    """Return the law of the first candidate that accepts in a random order.
+    """Return the law of 'permute and flip', which chooses the first candidate in a random order that accepts.
 
-    Candidate j is chosen with probability p_j times the integral of the product of 1 - p_i + p_i t over the others i,
-    for t from 0 to 1, which the rule of Gauss and Legendre integrates exactly.
+    Candidate i accepts with probability p_i. Candidate j is chosen with probability p_j times the integral, for t from
+    0 to 1, of the product of 1 - p_i + p_i t over the other candidates i. The rule of Gauss and Legendre integrates it
+    exactly.
     """
     accepts = np.exp(np.asarray(owner._probabilities, float))
     nodes, weights = np.polynomial.legendre.leggauss(len(accepts))
@@ -133,39 +144,44 @@ KNOWN_CLASSES: dict[str, Callable[[str, Any, Any], Additive | Selected | None]] 
     "Exponential": _exponential,
     "PermuteAndFlip": _permute_and_flip,
 }
-"""Classes of diffprivlib whose law is known."""
+"""Mechanisms of diffprivlib whose law is known, by the name of the class. The functions return a description of a
+call."""
 
 
 class Loss(NamedTuple):
-    """What a mechanism states for two inputs."""
+    """The privacy loss that a mechanism states for two inputs."""
 
     amount: float
     """The largest log ratio of the probabilities of an answer, or rho of zCDP."""
     delta: float = 0.0
-    """Probability that the loss leaves out."""
+    """The stated delta: a probability that the loss does not cover."""
 
 
 UNKNOWN = Loss(math.inf, 1.0)
+"""The loss if a mechanism states none."""
 
 
 class Step(NamedTuple):
-    """A call of a mechanism that is private by itself: its input, and its loss for inputs at a distance."""
+    """A call of a mechanism that states its own privacy loss: its input, and the loss for inputs at a distance."""
 
     name: str
     numbers: tuple[Any, ...]
     """The input."""
     distance: Callable[[Sequence[Any], Sequence[Any]], Any]
-    """The distance of two inputs: a number, or a tuple of numbers."""
+    """A function that returns the distance of two inputs: a number, or a tuple of numbers."""
     loss: Callable[[Any], Loss]
-    """What the mechanism states for inputs at a distance."""
+    """A function that returns the loss that the mechanism states for inputs at a distance."""
     key: Any
-    """What the mechanism states, which must not depend on the data."""
+    """The parameters that the mechanism states. They must not depend on the data."""
     answer: Any = None
     concentrated: bool = False
     """Whether the loss is rho of zCDP, and not the largest log ratio of the probabilities of an answer."""
 
     def stated_to(self, other: Step) -> Loss:
-        """Return what is stated for this input and another one; `UNKNOWN` if nothing is."""
+        """Return the loss that is stated for the inputs of this call and of another one.
+
+        It is `UNKNOWN` if the stated parameters differ, or if the inputs have no finite distance.
+        """
         if self.key != other.key:
             return UNKNOWN
         moved = self.distance(self.numbers, other.numbers)
@@ -175,17 +191,24 @@ class Step(NamedTuple):
         return self.loss(moved) if any(moves) else Loss(0.0)
 
     def loss_to(self, other: Step) -> float:
-        """Return the loss for this input and another one; infinite if it is unknown, or if it leaves something out."""
+        """Return the stated loss for the inputs of this call and of another one, as a number.
+
+        It is infinite if the loss is unknown, or if a positive delta is stated.
+        """
         amount, delta = self.stated_to(other)
         return math.inf if delta else amount
 
 
 class UnknownLossError(Exception):
-    """A call that states no loss, with the reason."""
+    """Raised with a reason if the privacy loss of a call does not follow from what the mechanism states."""
 
 
 def step_of(name: str, make: Any, stated: Any) -> Step:
-    """Return a call as a step; raise `UnknownLossError` if its loss does not follow from what it states."""
+    """Return the description of a call of a mechanism as a step with a stated privacy loss.
+
+    ``name`` is the name of the mechanism, ``make()`` calls it, and ``stated`` has its input and what it states. Raises
+    `UnknownLossError` if the loss does not follow from this.
+    """
     if stated.norm == "opendp" and isinstance(make, functools.partial):
         return _opendp_step(name, make.args[0], stated.input)
     states = {key: value for key, value in stated.states.items() if value is not None}
@@ -211,7 +234,10 @@ def step_of(name: str, make: Any, stated: Any) -> Step:
 
 
 def _delta_of_group(epsilon: float, delta: float, times: int) -> float:
-    """Return the delta of (epsilon, delta)-DP for inputs that are several steps apart: delta (1 + e^epsilon + ...)."""
+    """Return the delta of group privacy, for inputs that are ``times`` the stated sensitivity apart.
+
+    It is delta (1 + e^epsilon + ... + e^((times - 1) epsilon)) for a mechanism that is (epsilon, delta)-DP.
+    """
     try:
         return min(1.0, delta * math.expm1(times * epsilon) / math.expm1(epsilon))
     except OverflowError:
@@ -219,7 +245,10 @@ def _delta_of_group(epsilon: float, delta: float, times: int) -> float:
 
 
 def _normal_step(name: str, numbers: tuple[float, ...], sigma: float, key: Any) -> Step:
-    """Return numbers with normal noise of a known scale as a step, with rho = |u - u'|^2 / (2 sigma^2)."""
+    """Return the step of a call that adds normal noise with standard deviation ``sigma`` to numbers.
+
+    Its loss for inputs u and u' is rho = |u - u'|^2 / (2 sigma^2) in zCDP.
+    """
     return Step(name, numbers, _length_of_moves, lambda moved: Loss(0.5 * (moved / sigma) ** 2), key, None, True)
 
 
@@ -231,7 +260,10 @@ def _flat(name: str, value: Any) -> tuple[float, ...]:
 
 
 def _opendp_step(name: str, measurement: Any, value: Any) -> Step:
-    """Return a measurement of OpenDP as a step, whose map gives the loss for inputs at a distance."""
+    """Return a call of a measurement of OpenDP as a step. The map of the measurement gives the privacy loss.
+
+    Raises `UnknownLossError` if the metric or the measure is not known here, or if the map gives no loss.
+    """
     metric, measure = (str(getattr(measurement, one, "")) for one in ("input_metric", "output_measure"))
     inner = measure[len(APPROXIMATE) : -1] if measure.startswith(APPROXIMATE) else measure
     concentrated = inner.startswith("ZeroConcentratedDivergence")
@@ -249,11 +281,15 @@ def _opendp_step(name: str, measurement: Any, value: Any) -> Step:
 
 
 APPROXIMATE = "Approximate("
-"""Beginning of the measures of OpenDP whose map gives a loss and a delta."""
+"""Beginning of the names of OpenDP's measures whose map gives a loss and a delta."""
 
 
 def _mapped(measurement: Any, moved: Any) -> Loss:
-    """Return the loss that a measurement's map gives; it may want whole numbers or floats."""
+    """Return the loss that the map of a measurement of OpenDP gives for a distance of inputs.
+
+    Some maps accept only whole numbers, and others only floats, so that both are tried. The result is `UNKNOWN` if the
+    map accepts neither.
+    """
     for kind in (int, float):
         parts = moved if isinstance(moved, tuple) else (moved,)
         if kind is int and any(one != int(one) for one in parts):
@@ -297,7 +333,10 @@ def _is_other(values: Sequence[Any], others: Sequence[Any]) -> float:
 
 
 def _keyed_moves(numbers: Sequence[Any], others: Sequence[Any], norm: Callable[..., float]) -> tuple[float, ...]:
-    """Return the number of keys whose values differ, the norm of the differences, and the largest difference."""
+    """Return the distance of two dictionaries of numbers, where an absent key has the value 0.
+
+    It has three numbers: the number of keys whose values differ, the norm of the differences, and the largest one.
+    """
     x, y = numbers[0], others[0]
     if not (isinstance(x, dict) and isinstance(y, dict)):
         return (math.inf,)
@@ -306,12 +345,12 @@ def _keyed_moves(numbers: Sequence[Any], others: Sequence[Any], norm: Callable[.
 
 
 DISTANCES = {"l1": _sum_of_moves, "l2": _length_of_moves, "linf": _largest_move}
-"""Distances by the norm that a mechanism states."""
+"""Functions that return the distance of two inputs, by the norm that a mechanism states."""
 KEYED_DISTANCES = {
     "L01InfDistance": functools.partial(_keyed_moves, norm=math.fsum),
     "L02InfDistance": functools.partial(_keyed_moves, norm=lambda moves: math.hypot(*moves)),
 }
-"""Distances of dictionaries, where an absent value is 0."""
+"""Functions that return the distance of two dictionaries, by the beginning of the name of OpenDP's metric."""
 OPENDP_DISTANCES: dict[str, Callable[[Sequence[Any], Sequence[Any]], Any]] = {
     **KEYED_DISTANCES,
     "AbsoluteDistance": _sum_of_moves,
@@ -321,4 +360,4 @@ OPENDP_DISTANCES: dict[str, Callable[[Sequence[Any], Sequence[Any]], Any]] = {
     "SymmetricDistance": _symmetric_difference,
     "DiscreteDistance": _is_other,
 }
-"""Distances by the beginning of the name of OpenDP's metric."""
+"""Functions that return the distance of two inputs, by the beginning of the name of OpenDP's metric."""

@@ -88,7 +88,7 @@ def in_processes(
 
 
 def _begin(work: Callable[[int], Any], limit: TimeLimit | None) -> None:
-    """Prepare a forked process: replace samplers by samplers that record their draws, and start the time limit.
+    """Prepare a forked process: replace samplers by samplers that record their draws, and prepare the time limit.
 
     The process ignores Ctrl-C, because the parent process handles it and ends the forks.
     """

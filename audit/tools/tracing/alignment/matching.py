@@ -51,8 +51,8 @@ class Branch(NamedTuple):
 def branches_of(paths: Sequence[PathRun]) -> list[Branch] | None:
     """Group the paths of a function by the outcomes of their discrete and uniform draws, into branches.
 
-    Return None if these outcomes may depend on the noise. They do not if they have the same probability on all paths of
-    a branch, and if the probabilities of all branches add up to 1.
+    Return None if mechanisms with a stated loss are called, or if the outcomes may depend on the noise. They do not if
+    they have the same probability on all paths of a branch, and if the probabilities of all branches add up to 1.
     """
     found: dict[Any, list[tuple[PathRun, BranchPath]]] = defaultdict(list)
     for path in paths:

@@ -38,13 +38,19 @@ class OrdinaryRun(AlignmentRun):
         super().__init__(seed, watches_generators=watches_generators)
 
     def note_state(self, make: Any, is_position: bool = False) -> None:
-        """Let the generator of a choice of positions go on; the states of all samplers are stored when they answer."""
+        """Advance the generator of a sampler that chooses positions, because the run draws them in its place.
+
+        The state of the generator is stored. The states of other samplers are stored when they are called.
+        """
         if is_position and self.watches_generators:
             with paused():
                 self._call(functools.partial(advance, make))
 
     def _call(self, make: Any) -> Any:
-        """Call a sampler, and store the state that its generator had, or None if the state is the same afterwards."""
+        """Call a sampler and return its answer.
+
+        If states are watched, store the state that its generator had, or None if the call did not change the state.
+        """
         if not self.watches_generators:
             return make()
         before = state_of(make)
@@ -53,7 +59,7 @@ class OrdinaryRun(AlignmentRun):
         return answer
 
     def numbers(self, make: Any, law: str, scale: Any, centre: Any, fixed: dict[str, Any]) -> Any:
-        """Return the answer of a sampler, and store its noise."""
+        """Return the answer of the original sampler, and store its noise without centre as draws."""
         with paused():
             answer = self._call(make)
             noise = np.asarray(answer, float) - np.asarray(centre, float)
@@ -64,16 +70,19 @@ class OrdinaryRun(AlignmentRun):
         return answer
 
     def _store(self, law: str, scale: Any, noise: Any) -> None:
-        """Store numbers as draws with a scale, or with an array of scales."""
+        """Store the numbers in ``noise`` as draws of a law with a scale, or with an array of scales."""
         scales = map(released_scale, np.ravel(np.broadcast_to(np.asarray(scale, float), np.shape(noise))).tolist())
         self.draws += map(Draw, itertools.repeat(law), scales, np.ravel(noise).tolist())
 
     def new_outcome(self, law: DiscreteLaw, make: Any) -> Any:
-        """Return what the original sampler draws, or new positions in a population."""
+        """Return an outcome of the original sampler, or new positions in a population if ``make`` is None."""
         return law.draw(self.rng) if make is None else self._call(make)
 
     def noisy(self, call: Additive, make: Any) -> Any:
-        """Return the answer of a mechanism, and store its noise; two-sided geometric noise as two geometric numbers."""
+        """Return the answer of the original mechanism, and store its noise as draws.
+
+        Two-sided geometric noise is stored as two geometric numbers with this difference.
+        """
         with paused():
             answer = make()
         noise = float(answer) - float(call.value)
@@ -84,17 +93,17 @@ class OrdinaryRun(AlignmentRun):
         return answer
 
     def kept(self, answer: Any) -> Any:
-        """Return a copy of an answer, and store its numbers."""
+        """Return a copy of the answer of a mechanism, and store its numbers as draws."""
         self._store(ANSWER, 1.0, list_numbers(answer))
         return copied(answer)
 
     def finish(self, output: Any, returned: Any) -> None:
-        """Store the output, which need not be readable."""
+        """Store the output, which may have parts of any type."""
         CheckedRun.finish(self, output, returned)
 
 
 def list_numbers(answer: Any) -> list[float]:
-    """Return the numbers of an answer in their order, as `AlignmentRun.kept` tracks them."""
+    """Return the numbers in an answer of a mechanism, in the order in which `AlignmentRun.kept` tracks them."""
     if isinstance(answer, (list, tuple)):
         return [number for one in answer for number in list_numbers(one)]
     if isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf":

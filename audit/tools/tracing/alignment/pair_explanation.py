@@ -46,9 +46,9 @@ class PairExplanation(NamedTuple):
 def explain_pair(claim: Claim, directions: Sequence[Sequence[FollowedRun]]) -> PairExplanation:
     """Return what recorded runs show about a claim: why a run has no alignment within it, and what alignments cost.
 
-    An alignment shifts the noise of a run so that the run on the other dataset gives the same output. If only its
-    comparisons cost more than the claim, and the numbers that are released or returned do not, then the comparisons
-    are listed as not judged.
+    An alignment shifts the noise of a run so that the run on the other dataset gives the same output. If all
+    comparisons, released and returned numbers of a run can only be kept at a cost above the claim, but the released
+    and returned numbers alone within it, then the comparisons are listed as not judged.
 
     Parameters
     ----------

@@ -151,7 +151,10 @@ class PathRun(AlignmentRun):
 
     @property
     def largest_probability(self) -> float:
-        """An upper bound on the probability of the path, from those of its parts that are independent."""
+        """An upper bound on the probability of the path.
+
+        It is the product of the probabilities of the discrete draws and of the intervals of single draws.
+        """
         total = math.exp(self.log_probability)
         for key, (low, high) in self.intervals.items():
             law, scale, _ = self.draws[key[0][0]]
@@ -306,7 +309,7 @@ def is_discrete_path(path: PathRun) -> bool:
 def require_enumerated_paths(side: Side, seeds: Iterable[int], list_whole_numbers: bool = False) -> None:
     """Run the function with the given seeds, and raise `Parted` if a run follows a path that was not enumerated.
 
-    Such a run shows that the function depends on something that is not recorded.
+    Such a run shows that the function depends on earlier runs, or on something that is not recorded.
     """
     known = set(map(_path_key, side.discrete_paths() if list_whole_numbers else side.paths()))
     for seed in seeds:

@@ -1,4 +1,4 @@
-"""The question whether shifted draws of one path can follow another path: whether two polyhedra intersect.
+"""The question whether shifted draws of one path can follow another path: whether two polyhedra share interior points.
 
 The polyhedron of a path is given by the intervals of linear combinations of its draws.
 """

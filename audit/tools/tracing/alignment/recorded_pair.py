@@ -33,26 +33,30 @@ from epsaudit.tools.tracing.primitives import UNIFORM
 from epsaudit.tools.tracing.runs import Call
 
 ORDINARY_RUNS = 4
-"""[chosen] Runs on each side with ordinary numbers, whose outputs must be those of runs with tracked numbers. They
-reveal functions that treat a tracked number unlike a float without asking for its value, and randomness that was not
-observed."""
+"""[chosen] Number of runs on each dataset with ordinary numbers, whose outputs must be those of runs with tracked
+numbers. They reveal functions that treat a tracked number unlike a float without asking for its value, and randomness
+that was not observed."""
 SEARCHED_RUNS = 64
-"""[formula] Runs on each side of a function that compares noise or converts it, among which runs on other paths are
-searched. A path that a run takes with probability 1/10 is missed in all of them with probability 1e-3."""
+"""[formula] Number of runs on each dataset that are searched for other paths, if the function compares noise or
+converts it. A path that a run takes with probability 1/10 is missed in all of them with probability 1e-3."""
 MAX_SEARCHED_EVENTS = 4_000
-"""[time] Largest number of draws and events of all these runs together, which take about 0.1 s."""
+"""[time] Largest number of draws and events of all these runs together. They take about 0.1 s."""
 MAX_FOLLOWED = 12
-"""[time] Largest number of runs on each side that are followed on the other side. Each takes 2 to 10 ms."""
+"""[time] Largest number of runs on each dataset that are followed on the other dataset. Each takes 2 to 10 ms."""
 MAX_COMPARISONS = 64
 """[time] Largest number of comparisons of a run. Each costs one run to find whether the output needs it."""
 MAX_FOLLOWED_COMPARISONS = 128
-"""[time] Largest number of comparisons of all runs on each side that are followed, apart from the first run."""
+"""[time] Largest number of comparisons in all followed runs of a dataset together, apart from the first run. The last
+run may exceed it."""
 
 
 def recorded_pair(
     call: Call, both: tuple[bytes, bytes], seed: int, n_calls: tuple[int, int], mechanisms: bool
 ) -> dict[str, Any]:
-    """Record runs on both datasets with the runs that follow them, and check that ordinary numbers give the same.
+    """Record runs on both datasets, with runs on the other dataset that follow them, for alignments of the noise.
+
+    An alignment shifts the noise of a run so that the run on the other dataset gives the same output. Runs with
+    ordinary numbers check that the recorded runs, which have tracked numbers, do what the function does.
 
     Parameters
     ----------
@@ -65,8 +69,8 @@ def recorded_pair(
     n_calls : tuple of int
         Number of calls of samplers in the first run on each dataset.
     mechanisms : bool
-        Whether mechanisms of libraries are called. If their answers are compared or converted, which libraries do
-        themselves, the input of a mechanism is judged by what it states, and not by an alignment.
+        Whether private mechanisms of libraries are called. If noisy numbers are compared or converted as well, the
+        result has a reason only, and the replay judges the inputs of mechanisms by what they state.
 
     Returns
     -------
@@ -75,9 +79,9 @@ def recorded_pair(
         contradict what tracked runs assume, for example because a generator has a fixed seed. Otherwise "runs"
         has a list of runs that were recorded on x and followed on x', and a list of runs that were recorded on x' and
         followed on x, as `FollowedRun.of_json` reads them. "straight" says whether noise is only added, multiplied by
-        numbers and returned, so that there is one run in each list. Otherwise "runs with released sums" has the same
-        for runs in which a sum of noise and data is released when it meets data again. "doubt" says why the draws may
-        not tell the law of the output, or is None.
+        numbers and returned, so that there is one run in each list. If other alignments may decide more, "runs with
+        released sums" has the same for runs in which a sum of noise and data is released when it meets data again.
+        "doubt" says why the draws may not show the law of the output, or is None.
     """
     try:
         firsts = [_recorded(call, data, seed) for data in both]
@@ -104,14 +108,21 @@ def recorded_pair(
 
 
 def _may_be_undecided(first: dict[str, Any], second: dict[str, Any], parted: str) -> bool:
-    """Return whether a run may have another alignment than the one that keeps the sums of noise with data."""
+    """Return whether a run may have another alignment than the one for tracked sums of noise with data.
+
+    This is possible if noise is compared, or if noise is converted and the runs differ. The arguments are two results
+    of `run_to_json` and the reason why the second run ended early.
+    """
     compares = any(one.kind == COMPARE for one in first["events"])
     releases = any(one.kind == RELEASE for one in first["events"])
     return bool(compares or (releases and (parted or second["form"])))
 
 
 def _recorded(call: Call, data: bytes, seed: int, releases_sums: bool = False) -> AlignmentRun:
-    """Return a recorded run; raise `Parted` if something else than noise is drawn, or if too much is compared."""
+    """Record a run of the audited function, with the places of its draws and events, and return it.
+
+    Raises `Parted` if the function makes discrete or uniform draws, or more than `MAX_COMPARISONS` comparisons.
+    """
     run: AlignmentRun = execute_alignment(call, data, AlignmentRun(seed, sites=True, releases_sums=releases_sums), seed)
     if run.choices or run.unseen or any(one.law == UNIFORM for one in run.draws):
         raise Parted("something else than noise is drawn")
@@ -125,7 +136,7 @@ def _directions(
 ) -> list[list[tuple[Any, Any, str]]]:
     """Return the runs that were recorded on x and followed on x', and those in the other direction.
 
-    With ``searches``, runs on other paths than those of the first runs are recorded as well.
+    ``firsts`` are the first recorded runs on x and on x'. With ``searches``, runs on other paths are recorded as well.
     """
     found = []
     for first, data, to in zip(firsts, both, both[::-1]):  # noqa: B905  # strict since 3.10
@@ -138,7 +149,10 @@ def _directions(
 
 
 def _runs_on_other_paths(call: Call, data: bytes, first: AlignmentRun, path: Any) -> Iterator[AlignmentRun]:
-    """Yield recorded runs on paths that differ from the path of a first run and from one another."""
+    """Yield recorded runs on paths that differ from the path of the first run and from one another.
+
+    A path is what `followed_path` returns. Runs with further seeds are searched.
+    """
     seen, n_compared = {path}, 0
     n_runs = min(SEARCHED_RUNS, MAX_SEARCHED_EVENTS // max(1, len(first.draws) + len(first.events)))
     for number in range(first.seed + 1, first.seed + n_runs):
@@ -155,15 +169,16 @@ def _runs_on_other_paths(call: Call, data: bytes, first: AlignmentRun, path: Any
 
 
 def followed_path(run: AlignmentRun) -> Any:
-    """Return the path of a run: its laws, its events without their values, and the outcomes of its comparisons."""
+    """Return the path of a run: the laws of its draws, its events without data, and the outcomes of its comparisons."""
     events = tuple((one.kind, one.terms, one.kind == COMPARE and one.outcome) for one in run.events)
     return tuple(one.law for one in run.draws), events
 
 
 def _followed(call: Call, first: AlignmentRun, data: bytes, seed: int) -> tuple[Any, Any, str]:
-    """Return a run and the run on the other dataset that follows it, without comparisons that the output does not need.
+    """Follow a recorded run on the other dataset ``data``, and return both runs in a form that JSON can represent.
 
-    The result has both runs as JSON can represent them, and the reason why the second one ended early.
+    Comparisons that the output does not need are left out of both runs. The third part of the result is the reason why
+    the second run ended early, or an empty text. Raises `Parted` if the loss of a mechanism of a library is unknown.
     """
 
     def run_prime(run: AlignmentRun) -> Any:
@@ -190,7 +205,10 @@ def _raises(run: AlignmentRun) -> bool:
 
 
 def _checked(call: Call, both: tuple[bytes, bytes], seed: int) -> tuple[list[str | None], str]:
-    """Return the doubts of the checks on both sides, and the contradiction that one of them found, if any."""
+    """Check runs with tracked numbers on both datasets against runs with ordinary numbers.
+
+    Return the doubts of the two checks, and the contradiction that one of them found, or an empty text.
+    """
     try:
         return [_check(call, data, seed) for data in both], ""
     except Parted as parted:
@@ -198,7 +216,10 @@ def _checked(call: Call, both: tuple[bytes, bytes], seed: int) -> tuple[list[str
 
 
 def _check(call: Call, data: bytes, seed: int) -> str | None:
-    """Raise `Parted` if ordinary runs contradict tracked runs; return why the law of the output may be another one."""
+    """Raise `Parted` if runs with ordinary numbers contradict runs with tracked numbers.
+
+    Otherwise return a reason to doubt that the tracked numbers show the law of the output, or None.
+    """
     ordinary, raised, doubt = [], [], None
     for number in range(ORDINARY_RUNS):
         with _exceptions(watches=number == 0) as some:
@@ -217,9 +238,10 @@ def _check(call: Call, data: bytes, seed: int) -> str | None:
 
 @contextlib.contextmanager
 def _exceptions(watches: bool) -> Iterator[list[tuple[str, str, int]]]:
-    """Yield a list of type, file and line of all exceptions that are raised, also of those that are caught.
+    """Return a context manager that yields a list of all exceptions that audited code raises in its block.
 
-    Code in C raises `TypeError` for a tracked number, and a function may catch it.
+    The list has type, file and line of each exception, also of caught ones, because code in C raises `TypeError` for a
+    tracked number and a function may catch it. It stays empty if ``watches`` is false.
     """
     raised: list[tuple[str, str, int]] = []
     before = sys.gettrace()

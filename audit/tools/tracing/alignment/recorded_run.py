@@ -1,4 +1,4 @@
-"""What a trace explains of a run, in values that JSON can represent.
+"""The parts of a recorded run that the explanation of a trace needs, in values that JSON can represent.
 
 Runs are recorded in the process of the audited code and are explained in the parent process. Needs Python 3.8 and
 numpy, because it runs in the process of the audited code.
@@ -13,20 +13,24 @@ from epsaudit.tools.tracing.alignment.run import AlignmentRun, Count, Draw, RunE
 
 
 class RecordedStep(NamedTuple):
-    """A call of a mechanism that is private by itself, and its loss for the input that it has in the other run."""
+    """A call of a mechanism that states its own privacy loss, with this loss for its inputs in two runs."""
 
     name: str
     loss: float
     concentrated: bool
+    """Whether the loss is rho of zCDP, and not the largest log ratio of the probabilities of an answer."""
 
     def loss_to(self, other: Any) -> float:
-        """Return the loss for the input of the other run."""
+        """Return the loss for the inputs in this run and in the other run of the pair."""
         return self.loss
 
 
 @dataclass
 class RecordedRun:
-    """What is known of a run of a recorded pair, in values that JSON can represent."""
+    """A run of the audited function, as the traced process sends it to the parent process.
+
+    It has the draws, events, calls of mechanisms and counts of the run with their places.
+    """
 
     draws: list[Draw]
     draw_sites: list[Stack]
@@ -36,13 +40,14 @@ class RecordedRun:
     counts: list[Count]
     returned: Stack
     form: Any
-    """0 for the recorded run; 0 or 1 for the run that follows it, for an output with the same or with other parts
-    without noise. If an exception is raised, it is (`RAISES`, name, message)."""
+    """0 for the recorded run. For the run that follows it: 0 if the parts of the output without noise are the same, and
+    1 if they differ. If the run raised an exception, it is (`RAISED_FORM`, name, message)."""
     choices: tuple[Any, ...] = ()
+    """Always empty, because runs with discrete draws are not recorded for traces."""
 
     @classmethod
     def of_json(cls, data: Any) -> RecordedRun:
-        """Return the run that `run_to_json` described."""
+        """Return the run from a result of `run_to_json`."""
         return cls(
             [Draw(*one) for one in data["draws"]],
             [_stack(one) for one in data["draw_sites"]],
@@ -68,7 +73,7 @@ class FollowedRun(NamedTuple):
 
     @classmethod
     def of_json(cls, data: Any) -> FollowedRun:
-        """Return the runs from two values of `run_to_json` and the reason."""
+        """Return the two runs from a list of two results of `run_to_json` and the reason why the second run ended."""
         first, second, parted = data
         return cls(RecordedRun.of_json(first), RecordedRun.of_json(second), parted)
 
@@ -78,7 +83,11 @@ def _stack(frames: Any) -> Stack:
 
 
 def run_to_json(run: AlignmentRun, other: AlignmentRun, form: Any) -> dict[str, Any]:
-    """Return a run as `RecordedRun.of_json` reads it, with the losses of its mechanisms for inputs of another run."""
+    """Return a run in a form that JSON can represent, and from which `RecordedRun.of_json` makes a `RecordedRun`.
+
+    It has the privacy losses that mechanisms state for their inputs in this run and in the ``other`` run. ``form`` is
+    explained in `RecordedRun`.
+    """
     steps = zip(run.steps, other.steps)  # noqa: B905  # strict since 3.10
     return {
         "draws": run.draws,

@@ -1,7 +1,7 @@
 """One run of the audited function: its draws, its comparisons of noisy numbers, and the values that it releases.
 
-A run is recorded, or it follows a recorded run: it then gets the recorded draws, or shifted ones, and answers chosen
-comparisons as recorded. The run ends with `Parted` where it cannot follow.
+A run is recorded, or it follows a recorded run: it then gets the recorded draws, or shifted ones, and chosen
+comparisons have the recorded outcomes. The run ends with `Parted` where it cannot follow.
 """
 
 from __future__ import annotations
@@ -36,36 +36,37 @@ from epsaudit.tools.tracing.runs import Call
 Stack = Tuple[Place, ...]  # noqa: UP006  # Python 3.8 evaluates it
 """File, line and function of the calls that led to a place, the innermost first; empty if the place is unknown."""
 COMPARE, RELEASE, RETURN = "compare", "release", "return"
-"""Kinds of events: a comparison, a number that is used otherwise, and a number in the output."""
+"""Kinds of events, which are uses of a noisy number: it is compared, it is converted to an ordinary number, or it is
+part of the output."""
 RAISED_FORM = "raises"
 """First part of the form of an output if an exception was raised."""
 SUM_ROUNDING = 2.0**-40
-"""[formula] Relative tolerance for two sums of data to count as equal: they are sums of a few hundred numbers at most,
-each with a rounding error of 2^-53."""
+"""[formula] Relative tolerance for two sums of data to count as equal, if the difference is also far below the noise.
+They are sums of a few hundred numbers at most, each with a rounding error of 2^-53."""
 FEW_ROUNDINGS = 2.0**-50
 """[formula] Relative rounding error of a handful of operations on floats."""
 NEGLIGIBLE_SHIFT = 1e-9
 """[chosen] Largest difference, in scales of the noise that hides it, that counts as a rounding error. A difference that
 the noise does not hide is a leak even if it is small beside the data, such as a second in a time since 1970."""
-CATCHES = "the function catches BaseException, by which a run ends that cannot follow"
+CATCHES = "the function catches BaseException, which ends a run that cannot follow the recorded run"
 OTHER_DRAWS = "the number or the kind of draws depends on the data"
-OTHER_EVENTS = "another comparison, or another released number, follows"
+OTHER_EVENTS = "which noisy numbers are compared or released depends on the data"
 FOLLOWED = (*LAWS, UNIFORM)
-"""Laws of the table of samplers whose draws are tracked numbers."""
+"""Laws in the table of samplers whose draws become tracked numbers."""
 KNOWN_ARGUMENTS = frozenset({"scale", "size", "p", "low", "high", "dtype", "method"})
-"""Arguments of their samplers that are taken into account, or that do not change the law."""
+"""Arguments of the samplers of these laws that are taken into account, or that do not change the law."""
 MAX_NUMBERS = 100_000
 """[time] Largest number of draws of a run."""
 
 
 class Parted(BaseException):
-    """Ends a run that cannot follow the recorded run.
+    """Raised to end a run that cannot follow a recorded run, or with which an alignment cannot work.
 
-    It is no `Exception`, so that the audited function does not catch it by ``except Exception``.
+    It is not an `Exception`, so that the audited function does not catch it by ``except Exception``.
     """
 
     count = 0
-    """Number of these exceptions in this process, by which one that the function caught is noticed."""
+    """Number of these exceptions in this process. It shows whether the audited function has caught one."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -82,30 +83,32 @@ class Draw(NamedTuple):
 
 
 class RunEvent(NamedTuple):
-    """A comparison, a release or a returned number: what is done with ``terms + constant``."""
+    """A use of a noisy number, which is ``constant`` plus a weighted sum of draws.
+
+    The audited function compares the number, converts it to an ordinary number (releases it), or returns it.
+    """
 
     kind: str
     terms: tuple[tuple[int, float], ...]
-    """Draws and their weights, in the order of draws."""
+    """Positions of the draws and their weights, in the order of draws."""
     constant: float
     outcome: Any
     """Whether the number is positive, for a comparison; its value otherwise."""
     site: Stack = ()
-    """The place of the event, if places were asked for; of a returned number, the place of its last sum
-    with data."""
+    """The place of the event, if places were asked for; for a returned number, the place of its last sum with data."""
 
 
 class BranchChoice(NamedTuple):
-    """A discrete draw: its law, and the outcome as a value that can be compared."""
+    """A discrete draw of a run: its law and its outcome."""
 
     law: DiscreteLaw
     outcome: Any
     is_position: bool = False
-    """Whether the outcome is a choice of positions in a population. The run itself draws positions."""
+    """Whether the outcome has positions in a population. The run itself draws positions, and not the sampler."""
 
 
 class Count(NamedTuple):
-    """A call of a counting function of numpy, such as ``np.unique``: later draws often have this size."""
+    """A call of a counting function of numpy, such as ``np.unique``. Later draws often have the counted size."""
 
     name: str
     values: int
@@ -114,16 +117,20 @@ class Count(NamedTuple):
 
 
 class CheckedRun(Listener):
-    """A run that ends with `Parted` if the function caught such an exception, or raises one that it should not."""
+    """The base class of runs of the audited function that alignments use: it stores the output of the run.
+
+    A run ends with `Parted` if the function has caught a `Parted`, or raises an exception that it does not raise with
+    ordinary numbers.
+    """
 
     known_exceptions: Collection[str] | None = None
-    """Names of the exceptions that the function raises with ordinary numbers. Any other exception ends the run, as the
-    function raises it because it cannot use tracked numbers. None if every exception is known."""
+    """Names of the exceptions that the function raises with ordinary numbers. Any other exception ends the run, because
+    the function seems to raise it only for tracked numbers. None if all exceptions are allowed."""
     output: Any = None
     returned: Stack = ()
     """The place at which the function returned, if function calls are watched, or raised an exception."""
     form: Any = None
-    """The output with placeholders for tracked numbers."""
+    """The form of the output: the output with placeholders for tracked numbers."""
     _n_parted = 0
 
     def begin(self) -> None:
@@ -145,24 +152,25 @@ class CheckedRun(Listener):
 
 
 class AlignmentRun(CheckedRun):
-    """Records a run, or follows a recorded one.
+    """A run of the audited function with tracked noisy numbers, which is recorded or follows a recorded run.
 
     Parameters
     ----------
     seed : int
         Seed of all draws that are not given.
     first : AlignmentRun, optional
-        The recorded run that this run follows. Discrete draws and mechanisms get the recorded outcomes.
+        The recorded run that this run follows. Draws, discrete draws and mechanisms get the recorded values.
     values : sequence of float, optional
-        Values of the draws, instead of those of the recorded run.
+        Values of the draws of noise, instead of new ones or those of the recorded run.
     outcomes : sequence, optional
-        Outcomes of the discrete draws, instead of new ones.
+        Outcomes of the discrete draws of a run that follows no other run, instead of new ones.
     answers : sequence, optional
-        Answers of mechanisms of libraries, instead of new ones.
+        Answers of mechanisms of libraries in a run that follows no other run, instead of new ones.
     forced : 'all' or collection of int
-        The comparisons that are answered as recorded, by their position among all events.
+        The comparisons that get the recorded outcome, by their position among all events. With 'all', released numbers
+        get the recorded value as well, and the run ends with `Parted` at an event that differs from the recorded one.
     flip : bool
-        Whether the other recorded comparisons get the opposite of their recorded outcome, instead of their natural one.
+        Whether comparisons that are not forced get the opposite of the recorded outcome, instead of the natural one.
     sites : bool
         Whether to store the places of draws and events: the calls that led to them.
     list_whole_numbers : bool
@@ -170,8 +178,8 @@ class AlignmentRun(CheckedRun):
     watches_generators : bool
         Whether to store the state of the generator of each draw, as `OrdinaryRun` does.
     releases_sums : bool
-        Whether the sum of noise with a number is released when another number is added, as if the function had
-        published it before. A run that follows another one does as the recorded run does.
+        Whether a noisy number to which a number was added is released when another number is added, as if the function
+        had published the first sum. A run that follows another run does as the recorded run does.
     """
 
     def __init__(
@@ -212,16 +220,16 @@ class AlignmentRun(CheckedRun):
         self.n_calls = 0
         """Number of calls of samplers of numbers."""
         self.doubt: str | None = None
-        """Why the tracked numbers may not tell the law of the output, although an alignment of them may exist."""
+        """Why the tracked numbers may not show the true law of the output; None if there is no such doubt."""
 
     def site(self) -> Stack:
-        """Return the calls that led to the line of the audited code that is running, this line first."""
+        """Return the stack of calls that led to the line of the audited code that is running, with this line first."""
         stack = call_stack()
         audited = (place for place, (file, *_) in enumerate(stack) if is_audited(file))
         return tuple(stack[next(audited, len(stack)) :])
 
     def draw(self, law: str, scale: float) -> float:
-        """Return the value of the next draw, and record it."""
+        """Record the next draw of noise and return its value, which is new, given, or that of the recorded run."""
         number = len(self.draws)
         if number >= MAX_NUMBERS:
             raise Parted(f"more than {MAX_NUMBERS:,} draws")
@@ -235,12 +243,12 @@ class AlignmentRun(CheckedRun):
         return value
 
     def _note_draw_site(self) -> None:
-        """Store the place of the next draw, also if the run ends because it cannot follow the recorded draws."""
+        """Store the place of the next draw before it is made, in case that the run cannot follow the recorded draws."""
         if self.sites:
             self.draw_sites.append(self.site())
 
     def tracked(self, law: str, scale: float, centre: Any) -> Any:
-        """Return the next draw as a tracked number around a centre, which may be tracked as well."""
+        """Return the sum of the next draw and ``centre`` as a tracked number; the centre may be tracked as well."""
         if law == "geometric" and self.list_whole_numbers:
             return self.choose(geometric_law(scale)) + int(centre)
         self._note_draw_site()
@@ -249,12 +257,16 @@ class AlignmentRun(CheckedRun):
         return number if type(centre) is float and centre == 0.0 else number.plus(centre)
 
     def _require_active(self) -> None:
-        """End the run if a number of an earlier run is used: the function has kept it."""
+        """Raise `Parted` if the function uses a tracked number that it has kept from an earlier run."""
         if Listener.active is not self:
             raise Parted("a noisy number of an earlier run is used again")
 
     def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
-        """Record a comparison, and return its outcome."""
+        """Record the comparison of a noisy number with 0, and return its outcome.
+
+        The number is ``constant`` plus the weighted draws in ``terms``. ``natural`` says whether it is positive. The
+        outcome is the natural one, or follows from the recorded run; see the arguments ``forced`` and ``flip``.
+        """
         self._require_active()
         number, outcome = len(self.events), natural
         if self.first is not None and (self.forced or self.flip):
@@ -263,7 +275,11 @@ class AlignmentRun(CheckedRun):
         return outcome
 
     def _forced_outcome(self, number: int, kind: str, terms: Terms, constant: float, natural: Any) -> Any:
-        """Return the recorded outcome of an event where the run follows the recorded one, else the natural outcome."""
+        """Return the outcome of an event in a run that follows a recorded run.
+
+        It is the recorded outcome if the event is forced, the opposite with ``flip``, and otherwise the natural one.
+        Raises `Parted` if all events are forced and this event differs from the recorded one.
+        """
         assert self.first is not None
         recorded = self.first.events[number] if number < len(self.first.events) else None
         if self.forced == "all":
@@ -278,10 +294,10 @@ class AlignmentRun(CheckedRun):
         return not recorded.outcome if self.flip else natural
 
     def release(self, terms: Terms, constant: float, value: float) -> float:
-        """Record a released number, and return its value.
+        """Record that the function converts a noisy number to an ordinary one, and return the value that it gets.
 
-        The value is the recorded one if both are equal but for rounding, so that the function continues as recorded,
-        bit for bit.
+        In a run that follows a recorded run, this is the recorded value if all events are forced, or if both values are
+        equal up to rounding. The function then continues as recorded, bit for bit.
         """
         self._require_active()
         number = len(self.events)
@@ -306,7 +322,7 @@ class AlignmentRun(CheckedRun):
         return abs(constant) + sum(abs(weight * self.draws[draw].value) for draw, weight in terms.items())
 
     def is_continuous(self, terms: Terms) -> bool:
-        """Return whether one of the draws has a density."""
+        """Return whether one of the draws in a linear combination has a density."""
         return any(self.draws[one].law == UNIFORM or LAWS[self.draws[one].law].continuous for one in terms)
 
     def _record(self, kind: str, terms: Terms, constant: float, outcome: Any, site: Stack | None = None) -> None:
@@ -337,7 +353,7 @@ class AlignmentRun(CheckedRun):
         return self.keep_choice(law, outcome, make is None)
 
     def new_outcome(self, law: DiscreteLaw, make: Any) -> Any:
-        """Return a new outcome of a discrete draw; see `choose`."""
+        """Draw a new outcome of a discrete draw, with the arguments of `choose`."""
         return law.draw(self.rng)
 
     def keep_choice(self, law: DiscreteLaw, outcome: Any, is_position: bool = False) -> Any:
@@ -348,7 +364,10 @@ class AlignmentRun(CheckedRun):
         return outcome
 
     def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
-        """Answer a sampler; called by the functions that `epsaudit.tools.tracing.replacement` installs."""
+        """Return the answer to a call of a sampler: tracked numbers, or the outcome of a discrete draw.
+
+        The functions that `epsaudit.tools.tracing.replacement` puts in place of samplers call this method.
+        """
         centre, states, fixed = fields
         self.n_calls += 1
         self.note_state(make)
@@ -366,7 +385,7 @@ class AlignmentRun(CheckedRun):
         return self.numbers(make, law, scale, centre, fixed)
 
     def numbers(self, make: Any, law: str, scale: Any, centre: Any, fixed: dict[str, Any]) -> Any:
-        """Return the answer of a sampler with a law whose draws are followed.
+        """Return the answer of a sampler of noise as a tracked number, or as an array of tracked numbers.
 
         Parameters
         ----------
@@ -393,7 +412,11 @@ class AlignmentRun(CheckedRun):
         return track(cells)
 
     def _fill(self, name: str, make: Any, shape: list[int] | None, parameters: dict[str, Any]) -> Any:
-        """Return the numbers with which a tensor is filled: the same on both sides, as their law must be."""
+        """Return the numbers with which a sampler of torch fills a tensor.
+
+        The law must be the same on both datasets, and a run that follows another run gets the recorded numbers. Raises
+        `Parted` for a sampler of another library that fills an array.
+        """
         if shape is None:
             raise Parted(f"{name} fills an array of its own")
         return self.choose(unknown_law(name, make, {**parameters, "shape": shape}), make)
@@ -408,7 +431,7 @@ class AlignmentRun(CheckedRun):
                 self.states.append(state_of(make))
 
     def answer(self, kind: str, name: str, make: Any, *_: Any, states: Any = None, **__: Any) -> Any:
-        """Answer a call that is no sampler of numbers: a choice from a population, or a counting function."""
+        """Return the answer to a call of a sampler that chooses from a population, or of a counting function."""
         if kind == "count" and self.sites:
             self.counts.append(Count(name, states["values"], self.site()))
         if kind == "sample":
@@ -419,7 +442,11 @@ class AlignmentRun(CheckedRun):
         return make()
 
     def mechanism(self, name: str, make: Any, stated: Any) -> Any:
-        """Answer a call of a mechanism of a library, whose loss follows from what it states."""
+        """Return the answer to a call of a private mechanism.
+
+        If the law of its answer is known, the call counts as a draw of noise or as a discrete draw. Otherwise it is
+        recorded with the privacy loss that it states; `Parted` is raised if it states none.
+        """
         known = known_call(name, make)
         if stated.norm == "event" or isinstance(known, PostProcessed):
             return make()
@@ -436,16 +463,20 @@ class AlignmentRun(CheckedRun):
         return self.keep_answer(step, make)
 
     def noisy(self, call: Additive, make: Any) -> Any:
-        """Return a number with noise of a known law; two-sided geometric noise is a difference of two draws.
+        """Return the answer of a mechanism that adds noise of a known law to a number, as a tracked number.
 
-        ``make`` calls the original mechanism.
+        Two-sided geometric noise is a difference of two draws. ``make`` calls the original mechanism; only subclasses
+        use it.
         """
         scale = released_scale(call.scale)
         noise = self.tracked(call.law, scale, 0.0)
         return call.value + (noise - self.tracked(call.law, scale, 0.0) if call.law == "geometric" else noise)
 
     def keep_answer(self, step: Step, make: Any) -> Any:
-        """Return the answer of a mechanism that is private by itself: the recorded one, or a new one."""
+        """Record a call of a mechanism that states its own privacy loss, and return its answer.
+
+        The answer is the recorded one in a run that follows another run, and otherwise a given or a new one.
+        """
         number = len(self.steps)
         if self.first is not None:
             if number >= len(self.first.steps):
@@ -466,7 +497,7 @@ class AlignmentRun(CheckedRun):
         return self.kept(answer)
 
     def _require_new_answer(self, answer: Any, make: Any) -> None:
-        """Raise `Parted` if a mechanism answers the same again after the same draws, although the seed is another."""
+        """Raise `Parted` if a mechanism gives ``answer`` again in a run with the same draws but another seed."""
         with paused():
             again = make()
         numbers = broken_numbers(answer)
@@ -474,7 +505,10 @@ class AlignmentRun(CheckedRun):
             raise Parted("a mechanism answers the same again: an earlier draw, or a fixed number, is its seed")
 
     def kept(self, answer: Any) -> Any:
-        """Return an answer with tracked numbers that no alignment shifts; return what has no numbers as it is."""
+        """Replace the numbers in an answer of a mechanism by tracked numbers, which no alignment shifts.
+
+        Return the answer with these numbers. Parts that are no numbers do not change.
+        """
         if isinstance(answer, (list, tuple)):
             return type(answer)(map(self.kept, answer))
         if isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf":
@@ -492,11 +526,11 @@ class AlignmentRun(CheckedRun):
         return TrackedNumber(self, {number: 1.0}, 0.0, float(answer))
 
     def kept_object(self, answer: Any) -> Any:
-        """Return a part of an answer that is no number."""
+        """Return a part of a mechanism's answer that is not a number."""
         return copied(answer)
 
     def finish(self, output: Any, returned: Any) -> None:
-        """Read the output: its form, and the tracked numbers in it, which are events."""
+        """Store the output and its form, and record each tracked number in it as an event."""
         super().finish(output, returned)
         self.form = self._form_of(output)
 
@@ -528,7 +562,10 @@ def is_object(value: Any) -> bool:
 
 
 def broken_numbers(answer: Any) -> list[float]:
-    """Return the numbers of an answer that are not whole. Two answers with noise hardly ever have the same."""
+    """Return the numbers in an answer of a mechanism that are not whole.
+
+    Two answers with independent noise hardly ever agree in them.
+    """
     if isinstance(answer, NoisyGradients):
         return [number for one in answer.gradients if one is not None for number in np.ravel(one).tolist()]
     if isinstance(answer, dict):
@@ -541,38 +578,51 @@ def broken_numbers(answer: Any) -> list[float]:
 
 
 def copied(outcome: Any) -> Any:
-    """Return a discrete outcome as the function gets it: a recorded array is copied, as the function may change it."""
+    """Return the outcome of a discrete draw; an array is copied, because the audited function may change it."""
     return outcome.copy() if isinstance(outcome, np.ndarray) else outcome
 
 
 def ordered(terms: Terms) -> tuple[tuple[int, float], ...]:
-    """Return draws and weights as a tuple that can be compared."""
+    """Return the draws and weights of a linear combination as a tuple, in the order of draws."""
     return tuple(sorted(terms.items()))
 
 
 def equal_sums(one: float, other: float, size: float, noise: float = math.inf) -> bool:
-    """Return whether two sums of numbers of this total size, hidden by noise of a size, are equal but for rounding."""
+    """Return whether two sums are equal up to rounding.
+
+    ``size`` is the sum of the absolute values of the summands, and ``noise`` the scale of the noise that hides the
+    difference.
+    """
     difference, total = abs(one - other), max(abs(one), abs(other), size)
     return difference <= FEW_ROUNDINGS * total or is_rounding(difference, total, noise)
 
 
 def is_rounding(difference: float, size: float, noise: float) -> bool:
-    """Return whether a difference of two sums is as small as a rounding error, and far below the noise beside it."""
+    """Return whether a difference of two sums is as small as a rounding error, and far below the noise that hides it.
+
+    ``size`` is the size of the sums, and ``noise`` the scale of the noise.
+    """
     return abs(difference) <= min(SUM_ROUNDING * size, NEGLIGIBLE_SHIFT * noise)
 
 
 def noise_size(terms: Sequence[tuple[int, float]], draws: Sequence[Draw]) -> float:
-    """Return the largest scale of the noise in a linear combination of draws."""
+    """Return the largest scale of the noise in a linear combination of draws, or infinity if there are no draws."""
     return max((abs(weight) * draws[draw].scale for draw, weight in terms), default=math.inf)
 
 
 def centred(centre: Any) -> dict[str, Any]:
-    """Return the centre of a draw, which is a parameter of its law if the draw cannot be shifted."""
+    """Return the centre of a draw as a parameter of its law, by name; empty for a centre of 0.
+
+    It is a parameter of the law for draws that cannot be shifted.
+    """
     return {} if type(centre) is float and centre == 0.0 else {"centre": released(centre)}
 
 
 def noise_law(listed: str, centre: Any, fixed: dict[str, Any]) -> tuple[str | None, Any, Any]:
-    """Return law, scale and centre of a sampler with a law of the table; the law is None for a discrete draw."""
+    """Return the law, the scale and the centre of a call of a sampler; the law is None for a discrete draw.
+
+    ``listed`` is the law of the sampler in the table, and ``fixed`` has the other arguments by name.
+    """
     if listed == "geometric":
         return listed, -1.0 / np.log1p(-np.asarray(released(fixed["p"]), float)), centre
     if listed in LAWS:
@@ -589,7 +639,10 @@ def shape_of(size: Any, centre: Any, scale: Any) -> tuple[int, ...] | None:
 
 
 def released_scale(scale: Any) -> float:
-    """Return the scale as a positive number; a scale of 0 or infinity cannot be aligned."""
+    """Return the scale of a draw as a positive number.
+
+    Raises `Parted` for a scale of 0 or infinity, which cannot be aligned. A tracked scale is released.
+    """
     number = float(scale)
     if not 0.0 < number < math.inf:
         raise Parted(f"the scale of a draw is {number:g}")
@@ -604,7 +657,7 @@ def execute_alignment(
     look_for_samplers: bool = False,
     known_exceptions: Collection[str] | None = None,
 ) -> Any:
-    """Run the audited function once as `epsaudit.tools.tracing.runs.execute` does, and return the run.
+    """Run the audited function once under a recorder of alignments, and return this recorder.
 
     Parameters
     ----------
@@ -613,14 +666,14 @@ def execute_alignment(
     look_for_samplers : bool
         Whether to watch function calls for modules that refer to samplers by names of their own.
     known_exceptions : collection of str, optional
-        The known exceptions of the run.
+        Names of the exceptions that the function may raise; see `CheckedRun.known_exceptions`.
     """
     run.watches, run.known_exceptions = look_for_samplers or run.sites, known_exceptions
     return runs.execute(call, data, run, seed)
 
 
 Runner = Callable[[Any], Any]
-"""Runs the function on one side: called with an `AlignmentRun`, it returns it."""
+"""A function that runs the audited function on one dataset: it is called with an `AlignmentRun`, and returns it."""
 
 
 def runner(
@@ -630,10 +683,9 @@ def runner(
     look_for_samplers: bool = False,
     known_exceptions: Collection[str] | None = None,
 ) -> Runner:
-    """Return a function that executes runs on one dataset, with the settings of `execute_alignment`.
+    """Return a function that runs the audited function on one dataset, with the settings of `execute_alignment`.
 
-    If a run draws new numbers, its own seed is also that of the generators of the function. For all other runs it is
-    ``seed``.
+    The generators of the audited function get the seed of the run if the run draws new numbers, and otherwise ``seed``.
     """
     data = pickle.dumps(dataset, -1)
 

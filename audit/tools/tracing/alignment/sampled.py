@@ -18,7 +18,8 @@ from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner
 class Sample:
     """The losses of runs in one direction, such as from x to x', and the reasons for infinite losses.
 
-    The loss of a run is that of the shift of its noise with which the other dataset gives the same output.
+    The loss of a run is that of its alignment: usually a shift of the noise with which the other dataset gives the same
+    output.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -38,8 +39,8 @@ class Sample:
 def sample_losses(strategy: Strategy, run: Runner, run_prime: Runner, seeds: Iterable[int]) -> Sample:
     """Run the function on x with each seed, and return the loss of each run.
 
-    The loss is that of the shift of the noise with which the function on x' gives the same output. It is infinite if
-    there is no such shift.
+    The loss is that of the alignment that the strategy finds, usually a shift of the noise with which the function on
+    x' gives the same output. It is infinite if the strategy finds none.
     """
     found = Sample()
     for seed in seeds:
@@ -86,7 +87,7 @@ def divergence(one: float, other: float) -> float:
 def excess(losses: Floats, epsilon: float) -> Floats:
     """Return max(0, 1 - e^(epsilon - loss)) for each loss, which is 1 for an infinite loss.
 
-    The mean over runs bounds the delta at this epsilon.
+    The expectation over all runs is an upper bound on delta at this epsilon.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         return np.where(losses == math.inf, 1.0, np.maximum(0.0, -np.expm1(epsilon - losses)))

@@ -149,7 +149,7 @@ def cheapest_amounts(conditions: Sequence[Condition], laws: Sequence[tuple[str, 
     """Return the shifts of draws that satisfy all conditions with the smallest loss, or None if no shifts do.
 
     ``laws`` has the law of each draw and its scale on x'. The loss is the sum of absolute shifts divided by scales. If
-    all shifted draws are normal, it is the sum of the squares of these quotients.
+    all draws in the conditions that can be shifted are normal, it is the sum of the squares of these quotients.
     """
     amounts = [0.0] * len(laws)
     used = sorted({draw for one in conditions for draw, _ in one.terms})

@@ -1,4 +1,4 @@
-"""Upper bounds from runs for functions whose noise comes from mechanisms of libraries with a stated privacy loss.
+"""Upper bounds from runs for functions whose noise comes from mechanisms that state their own privacy loss.
 
 The answers of such mechanisms may be used in any way, also in compiled code: both datasets get the same answers, and
 the losses that the mechanisms state for their inputs add up. A bound holds if few runs spend more than a budget
@@ -27,7 +27,7 @@ SPENDS_MORE = "the mechanisms that are called spend more than in training runs"
 
 
 class Spent(NamedTuple):
-    """Sums of the losses that all mechanisms of libraries in a run state, as epsilon, rho and delta."""
+    """Sums of the losses that all mechanisms in a run state for their inputs, as epsilon, rho and delta."""
 
     epsilon: float
     """Infinite if a mechanism states a loss in zCDP."""
@@ -61,8 +61,9 @@ def budget_for(claim: Claim, runs: Sequence[Spent], left_out: float) -> Spent:
 def allowed_by(claim: Claim, delta: float) -> Spent:
     """Return the epsilon that a claim allows without rho, and the rho that it allows without epsilon.
 
-    Half of the delta that remains of the claim is kept for runs that exceed the budget. The rho of a claim in (epsilon,
-    delta)-DP is the one for which rho + 2 sqrt(rho log(1 / delta)) is epsilon (Bun and Steinke 2016, Proposition 1.3).
+    Half of the delta that remains of the claim is kept for runs that exceed the budget. For a claim in (epsilon,
+    delta)-DP, rho + 2 sqrt(rho log(1 / delta)) is epsilon, with the other half as delta (Bun and Steinke 2016,
+    Proposition 1.3).
     """
     if isinstance(claim, PureDP):
         return Spent(claim.epsilon, 0.0, 0.0)

@@ -35,7 +35,7 @@ class Observer(Protocol):
     sites: bool
     """Whether places are stored."""
     releases_sums: bool
-    """Whether a noisy number with data in it is released as soon as further data are added."""
+    """Whether a noisy number to which a number was added is released when another number is added."""
     doubt: str | None
     """Why tracked numbers may be treated unlike floats; set if another module asks for their type."""
 
@@ -44,7 +44,7 @@ class Observer(Protocol):
         ...
 
     def release(self, terms: Terms, constant: float, value: float) -> float:
-        """Record that a number is used in another way than in a sum or a comparison.
+        """Record that a number is used in another way than in a linear combination or a comparison.
 
         Return the value with which the function continues.
         """
@@ -82,7 +82,10 @@ class TrackedNumber:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """Return the class, and set ``doubt`` of the run if audited code asks for it, as ``isinstance`` does."""
+        """Return the class, and set ``doubt`` of the run if code outside of this package asks for it.
+
+        For example, ``isinstance`` asks for the class.
+        """
         if not sys._getframe(1).f_code.co_filename.startswith(HERE):
             self.run.doubt = "other code asks for the type of noisy numbers"
         return TrackedNumber
@@ -293,7 +296,8 @@ numbers.Real.register(TrackedNumber)
 class TrackedArray(np.ndarray):
     """An array of objects among which are tracked numbers.
 
-    Sums, comparisons and other linear operations keep them tracked. Any other function of numpy gets released values.
+    Sums, comparisons and other linear operations keep them tracked. Functions of numpy that cannot work with tracked
+    numbers get released values.
     """
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **settings: Any) -> Any:
@@ -374,7 +378,7 @@ def released(value: Any) -> Any:
 
 
 def track(value: Any) -> Any:
-    """Return an array of objects as a `TrackedArray`, and any other value unchanged."""
+    """Return an array of objects, also in a tuple, as a `TrackedArray`. Return any other value unchanged."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         return value.view(TrackedArray)
     return tuple(map(track, value)) if type(value) is tuple else value
