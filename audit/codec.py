@@ -23,7 +23,7 @@ def to_json(value: Any) -> Any:
     """Return the JSON value of a dataclass, a container, a number of Python or numpy, or an object with ``to_dict``.
 
     Fields of a dataclass whose value is '' are left out. Tuples become lists, and floats that are not finite become
-    texts.
+    one of the texts `NON_FINITE`.
     """
     if isinstance(value, dict):
         return {key: to_json(part) for key, part in value.items()}

@@ -124,8 +124,8 @@ def delta_of(value: float, what: str = "delta") -> float:
 def confidence_of(value: float, what: str = "confidence") -> float:
     """Return a confidence as a float; raise `AuditError` if it is not in [0.5, 1).
 
-    A bound with a confidence below 0.5 may be more likely wrong than right. ``what`` is the name of the value in the
-    message.
+    A bound with a confidence below 0.5 may be more likely wrong than right. In the message the value has the name
+    ``what``.
     """
     hint = ""
     with suppress(TypeError, ValueError):
@@ -312,8 +312,8 @@ def needs(extra: str) -> Iterator[None]:
 def refuse_without(extra: str) -> None:
     """Raise `MissingExtraError` if a library of an extra, a set of optional libraries, is not installed.
 
-    It is called before any work starts. Every extra needs the libraries of 'tools', and 'studies' also needs those of
-    'report' and 'accounting'.
+    It is called before any work starts. The libraries of 'tools' must be installed, too, and for 'studies' also those
+    of 'report' and 'accounting'.
     """
     included = {extra, "tools", *(["report", "accounting"] if extra == "studies" else [])}
     if missing := [name for name, its in EXTRAS.items() if its in included and find_spec(name) is None]:

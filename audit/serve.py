@@ -376,8 +376,8 @@ def encode_value(value: Any) -> Any:
 def read_stream(stream: Any) -> list[Any]:
     """Return the items of an iterator as a list.
 
-    If the iterator raises an exception, a `StreamError` is the last item. Raises `TypeError` if there are too many
-    items.
+    If the iterator raises an exception, a `StreamError` is the last item. Raises `TypeError` if there are more than
+    `MAX_STREAM_ITEMS` items.
     """
     found: list[Any] = []
     try:

@@ -82,17 +82,16 @@ def _round_digits(value: float, digits: int, rounding: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace every invisible character by its code point, such as '[U+202E]'.
+    """Replace control, format, surrogate and private-use characters by their code points, such as '[U+202E]'.
 
-    Invisible characters are control characters, characters that reorder text, and other characters without a glyph.
-    Line breaks and tabs are replaced by spaces.
+    They are invisible, reorder text, or have no standard glyph. Line breaks and tabs are replaced by spaces.
     """
     spaces = text.replace("\r\n", " ").translate({9: " ", 10: " ", 13: " "})
     return "".join(f"[U+{ord(c):04X}]" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co") else c for c in spaces)
 
 
 def latex(text: str) -> str:
-    r"""Escape text for LaTeX, and replace letters that pdflatex cannot print without packages by their code points."""
+    r"""Escape text for LaTeX; a character that pdflatex cannot print without packages becomes its code point."""
     found = []
     for c in visible(text):
         known = c.isascii() or (c.isalpha() and ord(c) < 0x180)
@@ -121,8 +120,8 @@ def csv_cell(value: object) -> object:
 def notebook(sentence: str, lines: Sequence[tuple[str, str]], verdict: str) -> str:
     """Return a sentence, and the labelled lines below it, as HTML for notebooks.
 
-    All text is escaped, so the HTML contains no scripts and loads nothing. The ``verdict`` determines the colour of the
-    border.
+    All text is escaped, so the HTML contains no scripts and loads nothing. The border has the colour of the
+    ``verdict``.
     """
     sentence, *cells = (html.escape(visible(part)) for part in (sentence, *(part for line in lines for part in line)))
     left = 'style="text-align: left"'

@@ -42,8 +42,8 @@ without a formula. The result is rounded up by less than one per cent. For Gauss
 curve or of approximate zCDP, 8 and 10 steps certify 0.6 to 1 and 0.1 to 0.2 % less, and 16 steps certify less than
 0.1 % more."""
 ROUNDING_SHARE = 1e-5
-"""[measured] Relative amount by which a bound is rounded down; 1e-3 certifies 0.2 % less, and 1e-7 certifies the
-same."""
+"""[measured] Relative amount by which a bound is rounded down. With 1e-3 bounds are 0.2 % smaller, and with 1e-7 they
+are the same."""
 REST_SHARE = 1e-3
 """[measured] Share of the error probability below which the rest of the distribution of a tail's probability is
 treated as if the event were certain there. Shares from 0.1 to 1e-4 certify the same within 0.2 %."""
@@ -155,8 +155,8 @@ def rank_p_value(claim: Claim, rank: int, rare_runs: int, seen: int, likely_runs
 def tail_bound(claim: Claim, tail: Tail, alpha: float, beat: float = 0.0) -> float:
     """Return a lower bound on the claim's parameter from one tail at significance level ``alpha``.
 
-    Return 0 if the bound is not larger than ``beat``; this saves time when only the largest bound of several tails is
-    needed.
+    Return 0 if the bound is not larger than ``beat``. This saves time when the largest bound of several tails is
+    searched for.
 
     >>> from epsaudit import PureDP
     >>> tail = Tail.of(500, 500, above=True, rare=10, likely=100, threshold=0.0)

@@ -32,8 +32,8 @@ MIN_INDEPENDENT_P_VALUE = 1e-3
 probability that independent scores are refused, which costs an audit but makes no bound invalid."""
 MAX_REVERSED_P_VALUE = 1e-3
 """[chosen] Members get the note that they score lower than others if the p-value is smaller. A user who negates the
-scores because of this note chooses the direction by the data, which adds at most half of this to the error
-probability."""
+scores because of this note chooses the direction by the data, which increases the error probability by at most half of
+this."""
 ROW_LAYOUT = "one row for each score, with columns included, score, run and canary"
 """The shape that all messages about shapes ask for."""
 
@@ -109,8 +109,8 @@ def read_rows(
 def check_threshold(threshold: float | None, rows: ScoreRows) -> float | None:
     """Return the threshold as a float, or None; raise `AuditError` if it was probably chosen on the scores.
 
-    A threshold that equals exactly one score was probably chosen on the scores, unless there are at most two different
-    scores.
+    A threshold that equals exactly one score was probably chosen on the scores, unless all scores have at most two
+    different values.
     """
     if threshold is None:
         return None
@@ -332,8 +332,8 @@ def dependence_p_value(included: Bools, scores: Floats, runs: NDArray[Any]) -> f
 
     Two tests are made among the canaries that were in, and two among those that were out: whether scores differ between
     runs (Kruskal and Wallis), and whether neighbouring scores of a run are similar. The result is the smallest p-value,
-    multiplied by the number of tests. If there is only one run, an effect of the run on all of its canaries cannot be
-    detected.
+    multiplied by the number of tests. An effect of a run on all of its canaries cannot be detected if there is only
+    one run.
 
     >>> rng = np.random.default_rng(0)
     >>> coins, run = rng.random(800) < 0.5, np.repeat(np.arange(8), 100)

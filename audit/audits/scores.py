@@ -170,8 +170,8 @@ def audit_counts(
     """Certify a lower bound from four counts at a threshold that was fixed before the scores were seen.
 
     The counts say how many members and how many others scored above and below the threshold. The result is that of
-    `audit_scores` for scores with these counts and a threshold of 0. The scores need not exist, so the counts may be
-    large.
+    `audit_scores` for scores with these counts and a threshold of 0. The counts may be large, because the scores need
+    not exist.
 
     Parameters
     ----------
@@ -182,8 +182,8 @@ def audit_counts(
     one_run : bool
         Whether the counts are of canaries of one run. If not, they are of runs with the canary and without it.
 
-    Raises `AuditError` if a count is negative, if there are no members or no others, or if the total is larger than
-    `MAX_COUNTED_SCORES`.
+    Raises `AuditError` if a count is negative, if there are no members or no others, or if there are more scores than
+    `MAX_COUNTED_SCORES` in all.
 
     Examples
     --------

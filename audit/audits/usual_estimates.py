@@ -1,7 +1,6 @@
 """Estimates of epsilon that tools usually print for scores of members and others; none of them is a lower bound.
 
-Reports show these estimates beside the certified bound, so that users can compare the bound with the numbers of other
-tools.
+Reports show these estimates beside the certified bound, so that users can compare it with the numbers of other tools.
 """
 
 from __future__ import annotations

@@ -272,8 +272,8 @@ class Accounts:
     def close(self, tallies: Floats) -> None:
         """End a round: change the wealth by the outcomes of the round.
 
-        ``tallies`` has shape (strategies, 3) and holds the numbers of correct guesses, wrong guesses and runs without a
-        guess.
+        ``tallies`` has shape (strategies, 3). It holds the numbers of correct guesses, of wrong guesses, and of runs
+        without a guess.
         """
         self.log_wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
 

@@ -39,8 +39,8 @@ Theorem 7."""
 BLOCK_SIZE = 1024
 """[time] Number of probabilities of W that are computed at a time in the search for the largest mean."""
 MIN_LOG_MASS = -600.0
-"""[formula] Logarithm of P[W = v] below which a tail is replaced by a geometric series, because floats end near
-e^-708."""
+"""[formula] Logarithm of P[W = v] below which a tail is replaced by a geometric series, because the smallest floats are
+near e^-708."""
 CURVE_SHARE = 16.0
 """[measured] A claim about a curve is tested at the delta that is this number times the error probability divided by
 the number of canaries. For Gaussian noise with mu from 0.5 to 2 and 200 to 10,000 canaries, the median bounds on rho

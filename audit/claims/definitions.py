@@ -407,12 +407,10 @@ class TradeOff(Claim):
 
     @classmethod
     def of(cls, profile: Callable[[float], float], epsilons: Sequence[float] = tuple(np.arange(33) / 4.0)) -> TradeOff:
-        """Return the claim given by points of a privacy profile, which is a function from epsilon to delta.
+        """Return the claim given by the points of a privacy profile, a function from epsilon to delta, at ``epsilons``.
 
-        The points are those at the given ``epsilons``.
-
-        The profile of a trade-off curve f with conjugate f* is 1 + f*(-e^epsilon) (Dong, Roth and Su 2022, Proposition
-        2.12).
+        The profile of a trade-off curve f with conjugate f* is 1 + f*(-e^epsilon); see Dong, Roth and Su (2022),
+        Proposition 2.12.
         """
         return cls(tuple((float(epsilon), profile(float(epsilon))) for epsilon in epsilons))
 

@@ -66,9 +66,9 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
 def boundary(low: float, high: float, size: int, adjacency: Relation | None = None) -> list[DatasetPair]:
     """Return pairs of datasets of numbers at the ends of a range, where sensitivity is usually largest.
 
-    The dataset x has ``size`` records, which are ``low`` or ``high``. In x', one record is added, or one is replaced if
-    the relation is `Substitution`. Records are also added to the empty dataset. Raises `AuditError` if the range is
-    empty, or if the relation is neither `AddRemove`, which is the default, nor `Substitution`.
+    The dataset x has ``size`` records, which are ``low`` or ``high``. For `AddRemove`, the default, x' has one record
+    more, and x may also be empty. For `Substitution`, one record of x is replaced in x'. Raises `AuditError` if the
+    range is empty, or if the relation is another one.
 
     >>> len(boundary(0, 10, 3)), boundary(0, 10, 3)[0].x_prime
     (8, (0, 0, 0, 0))

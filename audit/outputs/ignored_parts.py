@@ -113,8 +113,7 @@ def observe(ignored: IgnoredParts, output: Any) -> None:
 def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
     """Count the ignored parts of many outputs, which are the rows of an array of numbers.
 
-    The counts are those of `observe`. They are added to ``ignored``, and only the first `MAX_OBSERVED` outputs are
-    counted.
+    The counts are those of `observe`, and are added to ``ignored``. Only the first `MAX_OBSERVED` outputs are counted.
     """
     rows = outputs[: max(MAX_OBSERVED - ignored[TOTAL], 0)]
     if len(rows):

@@ -36,8 +36,7 @@ _CACHE: dict[int, dict[Hashable, Any]] = {}
 def layout_of(outputs: Outputs) -> Layout | None:
     """Return the places that all outputs of an object array have in common; None if there are none, or they differ.
 
-    A slice of consecutive rows has the layout of the whole array, because the layout is computed once for the whole
-    array.
+    A slice of consecutive rows has the layout of the whole array, for which the layout is computed once.
     """
     if outputs.dtype != object or outputs.ndim != 1 or len(outputs) == 0:
         return None

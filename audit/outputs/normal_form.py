@@ -224,8 +224,8 @@ def fit_in_floats(numbers: NDArray[Any]) -> bool:
 def list_floats(array: NDArray[np.float64]) -> list[float]:
     """Return the numbers of an array of any shape as a list in C order.
 
-    Every NaN becomes the single object `NAN`, because Python calls containers with NaN equal only if they hold the same
-    object.
+    Every NaN becomes the single object `NAN`, because containers with NaN compare equal in Python only if they hold
+    the same object.
     """
     numbers: list[float] = array.ravel().tolist()
     if np.isnan(array).any():

@@ -155,8 +155,8 @@ class Residue(NumberTransform):
 class Scaled(NumberTransform):
     """A number times 10 to the power ``decimals``, rounded down. For example, 2.347 with 2 decimals gives 234.
 
-    A small number is added before rounding, so that a number that is printed with these decimals gives exactly its
-    digits.
+    A small number is added before rounding, so that a number which is printed with these decimals gives exactly the
+    digits that are printed.
     """
 
     feature: Feature

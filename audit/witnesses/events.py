@@ -62,8 +62,8 @@ class Interval:
     def describe(self, label: str, write: Callable[[float], str] | None = None) -> str:
         """Return the interval as a condition on ``label``, for example '0 <= y < 1'.
 
-        ``write`` turns a number into text. By default, numbers have as few digits as `find_distinguishing_digits`
-        allows.
+        ``write`` turns a number into text. By default, numbers have the digits that `find_distinguishing_digits`
+        returns for both ends.
 
         >>> print(Interval(-sys.float_info.max, 2.5, includes_low=False).describe("y"))  # finite numbers only
         -inf < y <= 2.5

@@ -86,8 +86,8 @@ class Attack:
     def guesses(self, differences: Floats) -> Floats:
         """Return one guess per pair: 1 for the first record, -1 for the second record, and 0 for no guess.
 
-        ``differences`` has shape (pairs, transforms). A guess is made if the size of the pair's score reaches the
-        threshold.
+        ``differences`` has shape (pairs, transforms). A guess is made if the pair's score reaches the threshold in
+        absolute value.
         """
         scores = self.scores(differences)
         return np.where(np.abs(scores) >= self.threshold, np.sign(scores), 0.0)
@@ -204,9 +204,9 @@ def _describe_sum(importance: Floats, names: Sequence[str]) -> str:
 def _thresholds(candidate: _PairScore) -> tuple[Floats, Floats, NDArray[np.intp]]:
     """Return the possible thresholds of a score, and the predicted accuracy and number of guesses at each threshold.
 
-    The accuracy is the share of correct guesses among the opened pairs whose scores reach the threshold in size, with
-    some wrong guesses added, because the best of several thresholds looks better than it is. The number of guesses is
-    the number of closed pairs whose scores reach the threshold.
+    The accuracy is the share of correct guesses among the opened pairs whose scores reach the threshold in absolute
+    value, with some wrong guesses added, because the best of several thresholds looks better than it is. The number of
+    guesses is the number of closed pairs whose scores reach the threshold.
     """
     size = np.abs(candidate.opened)
     order = np.argsort(-size, kind="stable")

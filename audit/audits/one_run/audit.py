@@ -96,8 +96,8 @@ def audit_one_run(
     progress : callable, optional
         A function that the mechanism may call with (steps done, steps in all).
 
-    Raises `AuditError` before the run if an argument is out of range, and after the run if the scores are not m
-    numbers.
+    Raises `AuditError` before the run if an argument is out of range, and after the run if the scores are not a number
+    for each canary.
 
     Examples
     --------

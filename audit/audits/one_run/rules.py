@@ -69,8 +69,8 @@ class GuessRule(Tagged, ABC):
     def _kinds(cls) -> list[type[Self]]:
         """Return the classes of rules that a result file may name.
 
-        These are the rules of this module and a rule of earlier versions, if the package that now contains it is
-        installed.
+        These are the rules of this module and, if the package that now contains it is installed, a rule of earlier
+        versions.
         """
         moved = find_extension("separate_half") if cls is GuessRule else None
         return [*super()._kinds(), *([] if moved is None else [moved])]

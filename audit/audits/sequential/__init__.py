@@ -114,8 +114,8 @@ def certify_in_rounds(
 
     Runs that are recorded in the checkpoint of ``runs`` are not made again. ``deadline`` is a function that returns the
     time, as `time.perf_counter` counts it, at which the audit stops. Its argument is the number of runs so far, as a
-    share of the runs that a refutation is expected to take. The audit also stops if its bound is within ``near`` of the
-    claim.
+    share of the runs that a refutation is expected to take. The audit also stops if its bound comes within ``near`` of
+    the claim.
     """
     if (finished := runs.finished(SequentialResult.from_dict)) is not None:
         return finished

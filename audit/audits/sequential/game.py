@@ -104,7 +104,7 @@ class Game:
         """Return the time at which the audit stops, given its expected progress towards a refutation.
 
         The progress is the number of runs so far, as a share of the runs that a refutation is expected to take. The
-        number of missing runs is the log-evidence that a refutation still lacks, divided by the expected growth in one
+        number of missing runs is the log-evidence that a refutation still lacks, divided by its expected growth in one
         run.
         """
         if self._growth <= 0.0:

@@ -201,8 +201,7 @@ class Learner:
 
     The strategies read the same table of outputs, and share the weighted sums of features that were learnt from it, so
     that nothing is learnt twice. The conservative strategy chooses its event in every second round. The aggressive
-    strategy, which uses these sums and simple families of events, chooses in every round, and less often for long
-    vectors.
+    strategy uses these sums and simple families of events. It chooses in every round, but less often for long vectors.
 
     Parameters
     ----------
