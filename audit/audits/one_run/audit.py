@@ -69,9 +69,9 @@ def audit_one_run(
 ) -> OneRunResult:
     """Certify a lower bound on a mechanism's privacy loss from a single run.
 
-    The dataset contains canaries, which are records or gradients made for the audit. A fair coin decides for each
-    canary whether it is in the dataset. The mechanism runs once, and the audit guesses from the scores which canaries
-    were in. The bound exceeds the true parameter with probability at most 1 - confidence, whatever the scores are.
+    Canaries are records or gradients that are made for the audit. A fair coin decides for each canary whether it is in
+    the dataset. The mechanism runs once, and the audit guesses from the scores which canaries were in. The bound
+    exceeds the true parameter with probability at most 1 - confidence, whatever the scores are.
 
     Parameters
     ----------

@@ -232,7 +232,7 @@ class Learner:
         At first the conservative strategy copies the aggressive one. Later it compares the same scores as an audit of
         fixed size, with the same correction for choosing the best of many, and takes the event for which the greatest
         growth of wealth is expected. If wealth is not expected to grow with any event, it takes the event that an audit
-        of fixed size would choose, with as many runs as the next round may have.
+        of fixed size would choose if it had as many runs as there are at the end of the next round.
         """
         size, claim, turn = min(len(outputs), len(outputs_prime)), self.claim, self.made % LEARN_EVERY
         table, sums = None, []
@@ -253,7 +253,7 @@ class Learner:
                 against = claim
                 if eager.tangent is not None:
                     against = ApproxDP(*next(at for at in betting.tangents(claim) if at[0] == eager.tangent))
-                # the next round is about as long as all rounds before it
+                # the next round is about as long as all rounds before it, which had 2 * size runs
                 choice = best_of(candidates, Bound(against, 4 * size, self.confidence))
                 witness = choice.witness if choice.predicted > 0.0 else None
             kept = eager if witness is None else plan_with(witness, claim, outputs, outputs_prime)
