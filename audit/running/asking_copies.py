@@ -90,8 +90,7 @@ def answers_alike_elsewhere(asked: bytes, answers: str) -> bool:
 
     The order of a set of strings depends on the hash seed of Python. A function that iterates over a set of strings may
     therefore give other outputs for the same random seed. ``asked`` is the pickled mechanism together with the copy,
-    and ``answers`` is the text of the answers in this process. The result is false if the new process cannot run the
-    copy.
+    and ``answers`` is the text of the answers in this process. The result is false if the new process cannot run it.
     """
     paths = os.pathsep.join(filter(None, sys.path))
     environment = {**os.environ, "PYTHONHASHSEED": str(1 + zlib.crc32(asked)), "PYTHONPATH": paths}

@@ -30,8 +30,7 @@ class RandomnessArgument:
         """Wrap ``function`` so that it can be called with an rng as its last positional argument.
 
         The wrapper passes the rng on in the form that ``function`` expects: as a keyword argument, or as a seed that is
-        drawn from the rng. A function that expects the rng in the last position, or gets no randomness, is returned
-        unchanged.
+        drawn from the rng. A function that expects the rng in the last position, or gets no randomness, is not wrapped.
         """
         if self.what != "seed" and not self.name:
             return function

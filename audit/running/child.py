@@ -48,8 +48,7 @@ LAST_WORDS, LAST_LINES, MAX_WORD = 300, 3, 40
 """[chosen] What an error message quotes at most: characters and lines of standard error, and characters of each word of
 the command line."""
 FIRST_WORDS = 1 << 16
-"""[chosen] Number of bytes of standard error, from the last request on, that are searched for the cause of a
-failure."""
+"""[chosen] Number of bytes of standard error since the last request that are searched for the cause of a failure."""
 PIECE_BYTES = 1 << 18
 """[chosen] Number of bytes that are read or written at a time, so that a slow process never blocks other processes."""
 GREETING_SECONDS = 5.0
@@ -65,8 +64,8 @@ trap - TERM; exec "$@"
 """A shell script that leaves a watchdog in the process group and becomes the program. The watchdog reads a pipe
 whose other end only this process holds: when this process is gone, however it ended, the whole group is killed."""
 LIFELINES: set[int] = set()
-"""The ends of these pipes that this process holds. A forked child closes its copies, which would keep the programs
-alive."""
+"""The ends of these pipes that this process holds. A forked child closes its copies of them, which would otherwise keep
+the programs alive."""
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ class ChildPool:
     def borrow(self, program: Program) -> Iterator[Child]:
         """Yield an idle process of the program, or a new process if none is idle.
 
-        The process returns to the pool after the block. If the block raises an exception, the process is closed
-        instead.
+        The process returns to the pool after the block, or is closed if the block raises an exception.
         """
         self.close(IDLE_SECONDS)
         child = None

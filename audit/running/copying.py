@@ -91,9 +91,8 @@ def _pickled_by_value(names: Iterable[str]) -> Iterator[None]:
 def by_value(values: Sequence[Any], function: Any) -> list[bytes] | None:
     """Pickle each value together with the code of all modules that users wrote, and return the pickles.
 
-    If a value cannot be pickled together with all these modules, only the code of the module of ``function`` is pickled
-    with it. Returns None if a value cannot be pickled in either way, or if its pickle is larger than
-    `MAX_FUNCTION_BYTES`.
+    If this fails for a value, only the code of the module of ``function`` is pickled with it. Returns None if a value
+    cannot be pickled in either way with at most `MAX_FUNCTION_BYTES`.
     """
     module_name = getattr(function, "__module__", None)
     named = {str(module_name)} if module_name not in (None, *NOT_COPIED) else set[str]()

@@ -61,8 +61,7 @@ def command(
     folder : path, optional
         The folder to run it in; by default the current folder.
     fresh : bool
-        Whether the program is started anew for every run, so that it cannot keep anything. A start takes tens of
-        milliseconds.
+        Whether the program is started anew for every run, which takes tens of milliseconds, so that it keeps nothing.
 
     Raises
     ------

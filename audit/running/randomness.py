@@ -46,8 +46,7 @@ def carries_a_generator(function: Any, arguments: int) -> bool:
     """Return whether a function refers to a random generator, which would be copied together with the function.
 
     A generator of the operating system (`random.SystemRandom`) does not count, because its copies never repeat each
-    other. Default values of the first ``arguments`` parameters do not count either, because audits pass these
-    arguments.
+    other. Default values of the first ``arguments`` parameters do not count either, because audits pass these.
 
     >>> rng = np.random.default_rng(0)
     >>> carries_a_generator(lambda data: data + rng.laplace(), 1), carries_a_generator(lambda data, rng: data, 2)

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 Tally = np.ndarray[Any, np.dtype[np.int64]]
 """The counts of a chunk, shape (6,): runs on x and on x', guesses 'x' on x and on x', guesses "x'" on x and on x'."""
 MAX_CHUNKS = 1 << 26
-"""[formula] The index of a chunk in a valid record is below this number, which allows 7e13 runs in the largest
-chunks."""
+"""[formula] The index of a chunk in a valid record is below this number, which allows 7e13 runs in large chunks."""
 MAX_RECORDED_BYTES = 1 << 24
 """[chosen] Maximum size in bytes of the recorded outputs of a chunk on one dataset. Larger outputs are drawn again
 after a restart."""
@@ -116,8 +115,7 @@ class AuditRecord:
     def record_once(self, kind: Literal["choice", "result"], data: Callable[[], Mapping[str, Any]]) -> None:
         """Record the choice of training or the final result, if there is a file that does not hold it yet.
 
-        Raises `AuditError` if the file already holds a different record of this kind. ``data`` returns the data to
-        record.
+        ``data`` returns the data. Raises `AuditError` if the file already holds a different record of this kind.
         """
         if self._file is None:
             return

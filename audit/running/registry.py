@@ -187,8 +187,7 @@ def own_object(name: str, by_value: bool = False) -> Any:
     """Import an object of the user's, which is named as ``package.module:object`` or ``FILE.py:object``.
 
     Modules in the current folder can be imported, as with ``python -m``. If ``by_value`` is true, the object will be
-    pickled together with its module. Raises `AuditError` if there is no such object, or if its module cannot be
-    imported.
+    pickled together with its module. Raises `AuditError` if the module cannot be imported or has no such object.
     """
     module_name, _, path = name.partition(":")
     folder = os.getcwd()

@@ -22,11 +22,9 @@ from epsaudit.witnesses.events import Witness
 OWN_COUNTS_SD = 4.0
 """[measured] Number of standard deviations beyond which an event's own counts replace the smoothed estimate. 'No noise
 once in 2,000 runs' with a million runs is detected with 15 of 24 seeds if this is 6, with 22 if it is 5, and with all
-24 if it is 4. The certified bounds of Laplace noise and of report noisy max 3 and 4, over 20 to 30 seeds, are the
-same."""
+24 if it is 4. The bounds of Laplace noise and of report noisy max 3 and 4, over 20 to 30 seeds, are the same."""
 MAX_THRESHOLDS = 60
-"""[time] Maximum number of thresholds of a score that are compared. Half of them crowd geometrically towards the
-ends."""
+"""[time] Maximum number of thresholds of a score that are compared. Half of them crowd towards the ends."""
 DEFAULT_SD = 2.0
 """[measured] Number of standard errors by which the log odds of a correct guess are lowered for one score. The mean
 certified bound is 0.90 of an oracle's bound at 1.5, and 0.89 at 2. But for outputs without any difference between x and

@@ -168,8 +168,7 @@ def keep_significant(found: Sequence[tuple[float, Feature]], limit: int) -> list
 def shrink_log_ratios(seen: NDArray[Any]) -> Floats:
     """Return the log ratio of the two counts of each cell, moved towards 0 by its own standard error.
 
-    ``seen`` has the shape (cells, 2). With a common standard error for all cells, cells with few outputs would be
-    hidden.
+    ``seen`` has the shape (cells, 2). A common standard error for all cells would hide the cells with few outputs.
     """
     raw, noise = np.log((seen[:, 0] + 0.5) / (seen[:, 1] + 0.5)), np.sum(1.0 / (seen + 0.5), axis=1)
     return np.asarray(np.sign(raw) * np.maximum(np.abs(raw) - np.sqrt(noise), 0.0))

@@ -19,8 +19,7 @@ from epsaudit.search.tails import Tails
 DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio(), Classifiers())
 """The families of `witnesses='auto'`. They treat floating-point numbers as the real numbers that proofs speak of."""
 ALL_FAMILIES = (*DEFAULT_FAMILIES, FloatBits(), Messages())
-"""The families of `witnesses='all'`. They audit an implementation to the last bit, and to the text of its error
-messages."""
+"""The families of `witnesses='all'`. They audit an implementation to the last bit, including error messages."""
 
 
 def candidate_scores(

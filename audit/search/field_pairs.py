@@ -37,8 +37,7 @@ varies by more, a leak shows in each sum alone."""
 MAX_CORRELATION_PRODUCTS = 15_000_000_000
 """[time] Maximum number of products of two numbers, on each dataset, from which correlations are computed. They take
 two seconds. This allows 15,000 outputs for 1,000 coordinates, and 894 outputs for 4,096 coordinates. If two signs are
-always equal on x and independent on x', 894 outputs on each show a difference of the correlations of 21 standard
-errors."""
+always equal on x and independent on x', their correlations in 894 outputs on each differ by 21 standard errors."""
 FeaturePairs = list[tuple[Feature, Feature]]
 
 

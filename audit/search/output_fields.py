@@ -36,8 +36,7 @@ from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.parts import CategoryCode, Coordinate, Length, NumberAt
 
 MAX_FIELDS = 512
-"""[time] Maximum number of places inside structured outputs that become fields. The places that differ most are
-kept."""
+"""[time] Maximum number of places inside structured outputs that become fields: the places that differ most."""
 MAX_SCREENED_PLACES = 100_000
 """[time] Maximum number of places inside structured outputs that the screening test examines."""
 MAX_NAMED_VALUES = 64
@@ -51,8 +50,7 @@ DESCRIPTIVE_READINGS = frozenset({"characters", "text", "checksum", "bytes", "ke
 """[chosen] Readings whose numbers describe an output. Mechanisms add no noise to such numbers, so that their sums and
 differences are not tried."""
 ATOM_KINDS = ("None", "raised", "timeout")
-"""Kinds with only a few values. All of these values are counted as atoms. A feature for the kind itself would add
-nothing."""
+"""Kinds with only a few values, which are all counted as atoms. A feature for the kind itself would add nothing."""
 
 
 def _screen(field: Feature, sides: tuple[Outputs, Outputs]) -> float:

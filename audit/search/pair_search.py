@@ -20,8 +20,7 @@ from epsaudit.search.selection import OPTIMISTIC_SD, choice_rank
 from epsaudit.witnesses.learnt import AdditiveModel
 
 SHORTLISTED = 12
-"""[time] Number of the most promising candidates, whose events are counted also on outputs that are not kept in
-memory."""
+"""[time] Number of promising candidates whose events are also counted on outputs that are not kept in memory."""
 
 
 class PairSearch:

@@ -30,8 +30,7 @@ MAX_REFINED_REGIONS = 32
 """[time] Maximum number of tables whose best region is refined. The regions with the smallest p-values are chosen.
 Refining one region takes as long as scanning one table."""
 MAX_UNPROVEN_REGIONS = 2
-"""[time] Maximum number of regions without significance that are kept if no field and no other region is
-significant."""
+"""[time] Maximum number of regions that are kept if no field and no region is significant."""
 MIN_OUTPUTS_PER_TABLE = 100
 """[time] Number of outputs of both sides that are required for each table of two fields that is scanned."""
 RARE_REGION_PURITY = 0.99
@@ -48,8 +47,7 @@ def find_rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime
     other dataset hardly ever, and neither field alone differs. For every pair of fields, the rectangle of cells with
     the smallest p-value is found, and its edges are then moved between single numbers. The most significant regions are
     returned, at most `MAX_CROSS_TABLES` of them. If no region and no single field is significant, the two best regions
-    are returned. If there are many fields, only the first ones are scanned; their number depends on the number of
-    outputs.
+    are returned. If there are many fields, only the first ones are scanned (see `count_scanned_fields`).
     """
     size = len(outputs)
     known = BinnedField.bin_all(fields[: count_scanned_fields(size)], (outputs, outputs_prime), N_REGION_LEVELS)

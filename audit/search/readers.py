@@ -338,8 +338,7 @@ READERS = (
 def find_features(outputs: Outputs, outputs_prime: Outputs, *, only_groups: bool = False) -> Features:
     """Find the features of training outputs of x and x', equally many of each, in normal form.
 
-    If ``only_groups`` is true, only the groups of features from which scores are learnt are found. This takes half the
-    time.
+    If ``only_groups`` is true, only the groups from which scores are learnt are found, which takes half the time.
     """
     sides = outputs, outputs_prime
     rows = rows_of(outputs) if len(outputs) else None

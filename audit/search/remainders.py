@@ -33,8 +33,7 @@ from epsaudit.witnesses.digits import Residue, Scaled
 from epsaudit.witnesses.feature import Feature
 
 MODULI = (2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 16, 60, 100)
-"""[chosen] Moduli that are tried: small numbers, and the spacings of binary and decimal grids to which outputs are
-rounded."""
+"""[chosen] Moduli that are tried: small numbers, and usual spacings of grids to which outputs are rounded."""
 N_DECIMALS = 3
 """[time] Number of decimals whose digits are tested, if numbers are not printed with only a few decimals."""
 

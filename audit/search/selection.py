@@ -78,8 +78,8 @@ class Objective(Protocol):
     def choices(self, candidate: CandidateScore, n_errors: float | None = None) -> Sequence[Choice]:
         """Return the best events of a candidate as choices.
 
-        The log odds of a correct guess are lowered by ``n_errors`` standard errors, by default by the candidate's own
-        number.
+        The log odds of a correct guess are lowered by ``n_errors`` standard errors; None stands for the candidate's own
+        number of standard errors.
         """
 
 

@@ -78,8 +78,7 @@ def bound_and_print(
 ) -> int:
     """Compute and print an upper bound on the privacy loss for each given pair of datasets.
 
-    If ``exhaustive`` is given, all pairs of neighbouring datasets with at most this number of records are bounded
-    instead.
+    If ``exhaustive`` is given, all pairs of neighbouring datasets of at most this number of records are used instead.
 
     Parameters
     ----------

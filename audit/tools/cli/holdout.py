@@ -39,8 +39,7 @@ def holdout(
     """Run ``epsaudit holdout``: audit a release, such as a model or synthetic data, with a holdout.
 
     The input is two files of scores (of the train records and of the holdout records), or the three tables train,
-    holdout and release. Prints the result and writes files. Returns the exit status, which is 1 if the claim is
-    refuted.
+    holdout and release. Prints the result and writes files. Returns the exit status: 1 if the claim is refuted.
     """
     given = [option for option, file in {"--train": train, "--holdout": holdout, "--release": release}.items() if file]
     if (len(files), len(given)) not in ((2, 0), (0, 3)):

@@ -183,8 +183,7 @@ def _read_candidates(
 
     The candidates come from the schema file or from the given pairs. Given pairs replace the candidates of the schema,
     and the parameters then have their first values. Returns the candidates, a function that describes the data for
-    given parameters (None without a schema), the neighbouring relation, and the form in which the function takes a
-    dataset.
+    given parameters (None without a schema), the neighbouring relation, and the form of a dataset.
     """
     adjacency = None if relation is None else relation_named(relation)
     parameters = read_json(given or "{}", "--parameters")

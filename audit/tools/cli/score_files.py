@@ -105,8 +105,7 @@ def _parse_names(text: str) -> dict[str, str]:
 def _find_column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -> ColumnArray | None:
     """Return the column that has the role ``role``; None if the role is optional and there is no such column.
 
-    ``names`` maps roles to column names that differ from the roles. Raises `AuditError` if a required column is
-    missing.
+    ``names`` maps roles to column names that differ from them. Raises `AuditError` if a required column is missing.
     """
     name = names.get(role, role)
     if name in columns:

@@ -42,8 +42,7 @@ def read_entries(
 
     They are registered mechanisms, objects of the user such as 'FILE.py:object', or the program of the option
     --command. Raises `AuditError` if both names and a program are given, or if the pairs or the claim of a program or
-    function are missing. With ``by_value``, modules of the user's objects are pickled for workers that cannot import
-    them.
+    function are missing. With ``by_value``, modules of the user's objects are pickled, as workers may lack them.
     """
     if program is None:
         if not (pair or numbers or fresh):

@@ -170,8 +170,8 @@ def _describe_difference(
 ) -> str:
     """Return a clause that describes how a column differs between train and holdout.
 
-    An example is 'age has mean 41 in train and 52 in holdout'. ``is_missing`` says that the numbers of missing values
-    differ.
+    An example is 'age has mean 41 in train and 52 in holdout'. ``is_missing`` says that the shares of missing
+    values differ.
     """
     if is_missing:
         shares = [f"{np.mean(np.isnan(part)):.3g}" for part in (train, holdout)]

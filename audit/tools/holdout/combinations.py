@@ -103,8 +103,8 @@ def _number_cells(values: Ints) -> Ints:
 def _draw_combinations(n_columns: int, size: int, rng: np.random.Generator) -> Iterator[list[int]]:
     """Yield combinations of ``size`` columns as lists of column indices.
 
-    All combinations are yielded if ``size`` is 1 or if there are at most `MAX_COMBINATIONS`, else this number of random
-    ones.
+    All combinations are yielded if ``size`` is 1 or if there are at most `MAX_COMBINATIONS`. Otherwise this number of
+    random combinations is yielded.
     """
     if size == 1 or math.comb(n_columns, size) <= MAX_COMBINATIONS:
         yield from map(list, itertools.combinations(range(n_columns), size))

@@ -92,8 +92,7 @@ def read_tables(sources: Mapping[str, Any], columns: Sequence[str] | None = None
 def find_strata(tables: Mapping[str, Table], columns: Sequence[str]) -> tuple[list[str], list[str]] | None:
     """Return the stratum of each train record and of each holdout record as text; None if ``columns`` is empty.
 
-    A stratum is the set of records with the same values in the given columns. Raises `AuditError` if a column is
-    missing.
+    A stratum is the set of records with equal values in the given columns. Raises `AuditError` for a missing column.
     """
     if not columns:
         return None

@@ -122,8 +122,7 @@ def _priority(context: HuntContext, one: ScreenedCandidate, suspected: bool) -> 
     The first part of the key favours variety: a candidate covers combinations of a neighbouring relation and a
     parameter value, and this part is the number of audits of its least audited combination. The second part prefers
     usual parameter values if there is a time limit, because the time may end before later audits. Candidates that a
-    trace suspects, or whose screening outputs already suggest a refutation, come before all others with the same first
-    part.
+    trace suspects, or whose screening outputs suggest a refutation, come before all others with the same first part.
     """
     n_audits = min(context.n_audits[combination] for combination in covered_combinations(one.candidate))
     if suspected or not context.budget.is_limited or one.rank[0] > 1.0:

@@ -31,8 +31,7 @@ def boundary_pairs(context: HuntContext) -> list[ScreenedCandidate]:
 
     The hunt looks for one pair per neighbouring relation and combination of parameter values. It takes a screened
     candidate for which all runs on one dataset and no run on the other raised an exception, or else bisects a path
-    between the datasets of two screened candidates. All bisections together take at most a sixth of the time that is
-    left.
+    between the datasets of two screened candidates. All bisections together take at most a sixth of the time left.
     """
     groups: dict[Any, list[ScreenedCandidate]] = defaultdict(list)
     for one in context.everyone:

@@ -97,8 +97,7 @@ class Table:
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
         """Return pairs of datasets that fit the description, as candidates for a hunt, the simplest first.
 
-        The order is always the same. If ``adjacency`` is given, only pairs that are neighbours under this relation are
-        returned.
+        The order is always the same. If ``adjacency`` is given, only neighbours under this relation are returned.
         """
         relation = checked_relation(self, adjacency)
         shape = TableShape(self.columns, self.owner, self.most_rows_a_person, self.beyond, self.size)
@@ -203,8 +202,7 @@ class Answers:
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
         """Return pairs of vectors as candidates for a hunt.
 
-        Each pair is a pattern of `epsaudit.data.candidates.patterns`, scaled to the sensitivity and added to a base
-        value.
+        A pair is a pattern of `epsaudit.data.candidates.patterns`, scaled to the sensitivity and added to a base value.
         """
         checked_relation(self, adjacency)
         made: dict[Any, Candidate] = {}

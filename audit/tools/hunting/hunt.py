@@ -51,9 +51,8 @@ def hunt(
 
     The hunt screens the candidates by a small number of runs, audits the most promising ones, and certifies
     refutations; the documentation of this module says what is certified. Once the claim is refuted for a parameter
-    value and a neighbouring relation, no candidate is audited that covers only such refuted combinations. After a
-    refutation on empty data, or on data in which every record has a missing value, only candidates with such data are
-    skipped.
+    value and a neighbouring relation, no candidate is audited that covers only such refuted combinations. A refutation
+    on empty data, or on data in which every record has a missing value, excludes only candidates with such data.
 
     Parameters
     ----------

@@ -139,8 +139,7 @@ class Hunt:
     def refuted(self) -> bool:
         """Whether any audited candidate refuted the claim.
 
-        All candidates are neighbours under the relation of the claim or, if the options name no relation, under some
-        relation.
+        All candidates are neighbours under the relation of the claim, if the options name it.
         """
         return any(one.refuted for one in self.attempts)
 

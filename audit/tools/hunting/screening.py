@@ -123,8 +123,7 @@ def _estimate_process_start(context: HuntContext, start_seconds: float, pace: fl
     """Update the estimated time for starting the processes that will check a refutation of a program.
 
     The estimate is increased if this program takes longer than the ones before. Each process starts and makes four runs
-    on each dataset, and the processes share the cores. The estimate includes the runs with which the processes are
-    compared.
+    on each dataset, and the processes share the cores. The runs to which the processes are compared are included.
     """
     for_processes = PROCESSES * (start_seconds + 8.0 * pace) / (os.cpu_count() or 1)
     estimate = for_processes + 2 * RUNS_TO_COMPARE_PROCESSES * pace

@@ -274,8 +274,7 @@ class LiveLine:
 def show_progress() -> Iterator[ProgressCallback]:
     """Provide a callback that shows the progress of one audit, inside this context.
 
-    On a terminal or in a notebook, the progress is a line that is redrawn in place. Elsewhere, lines are printed to a
-    log.
+    On a terminal or in a notebook, the progress is a line that is redrawn in place. Elsewhere, it is lines of a log.
     """
     if not (is_notebook() or is_terminal(sys.stderr)):
         yield Lines()

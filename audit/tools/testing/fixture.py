@@ -134,8 +134,7 @@ class PrivacyAudit:
         """Trace the function on each pair; fail the test if a private value reaches the output without enough noise.
 
         The failure message names file and line; see `epsaudit.trace`. The noise has to suffice for the claim, which is
-        given by ``claim``, or by ``epsilon`` and ``delta``. A trace is not an audit: a function that passes may still
-        leak.
+        given by ``claim``, or by ``epsilon`` and ``delta``. A trace is no audit: a function may pass and still leak.
         """
         __tracebackhide__ = True
         return self._run_trace(False, function, pairs, adjacency, bits, **claimed)
@@ -146,8 +145,7 @@ class PrivacyAudit:
     ) -> list[Trace]:
         """Fail the test unless `trace` would fail it: the trace has to find a leak.
 
-        Use this as a positive control, with a function that is known to be incorrect. The parameters are those of
-        `trace`.
+        Use this as a positive control, with a function known to be incorrect. The parameters are those of `trace`.
         """
         __tracebackhide__ = True
         return self._run_trace(True, function, pairs, **asked)

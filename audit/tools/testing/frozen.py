@@ -92,8 +92,7 @@ class Verdict:
     def doubt(self) -> str:
         """Warning about a test that passed but shows little; an empty text if there is no reason for a warning.
 
-        The reasons are that the test is stale, that it had no time for all of its runs, or that it could hardly have
-        failed.
+        The test may be stale, may have had no time for all of its runs, or could hardly have failed.
         """
         if self.refuted:
             return ""
@@ -217,8 +216,7 @@ class FrozenTest:
     def log_wealth(self, counts: Counts) -> Floats:
         """Return the logarithm of the wealth of the bets after the given counts of correct and wrong guesses.
 
-        The wealth is the evidence against the claim. The fields of ``counts`` may be arrays; the result has their
-        shape.
+        The wealth is the evidence against the claim. If the fields of ``counts`` are arrays, so is the result.
         """
         fractions, weights = np.array(self.bets).T
         logs = betting.log_factors(self.epsilon, self.delta, self.events, fractions)

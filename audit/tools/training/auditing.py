@@ -77,9 +77,8 @@ def products(trained: Trained, canaries: Canaries, iterates: Iterates = "last") 
 
     The applied gradients are the noisy sums of the steps (`Trained.sums`). If ``iterates`` is 'last', the score is the
     dot product of their total and of the canary's clipped gradient, for a record at the final parameters. If
-    ``iterates`` is 'all', the score is a log-likelihood ratio summed over all steps: the noisy sum of a step, along the
-    canary's gradient, is modelled as Gaussian noise plus, with the probability that the canary is in the batch, this
-    gradient.
+    ``iterates`` is 'all', the score is a log-likelihood ratio summed over all steps. The noisy sum of a step, along the
+    canary's gradient, is modelled as Gaussian noise plus this gradient with the probability of being in the batch.
     """
     trainer = trained.trainer
     fixed = None if canaries.gradients is None else clip_rows(canaries.gradients, trainer.clip) / trainer.clip
@@ -431,8 +430,7 @@ class _Training:
     def chunk_sizes(self, runs: int) -> list[int]:
         """Divide ``runs`` training runs into chunks, and return the size of each chunk.
 
-        A trainer with a method ``many`` trains the models of a chunk together. For any other function, a chunk is one
-        run.
+        A trainer with a method ``many`` trains the models of a chunk together. Otherwise, a chunk is one run.
         """
         size = self.fit.at_once if _trains_many(self.fit) else 1
         return [min(size, runs - first) for first in range(0, runs, size)]

@@ -37,8 +37,7 @@ class JaxPrivacyTrainer(DPSGDTrainer):
     def _parts(self) -> Any:
         """The number of dimensions, and three compiled functions of a flat parameter vector.
 
-        The functions return the noise-free clipped gradient of a batch, the losses of records, and the gradients of
-        records.
+        They return the clipped gradient of a batch without noise, the losses of records, and the gradients of records.
         """
         with needs("training"):
             import jax

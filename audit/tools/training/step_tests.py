@@ -84,8 +84,7 @@ def run_test(optimiser: Optimiser, probe: Probe, number: int) -> Part:
     """Test a step of the optimiser with one probe, which is a pair of crafted batches, and return the result.
 
     First a guessing rule is learnt from training steps. Then fair coins choose a batch for each of many new steps, and
-    the test counts how often the rule guesses the coin correctly. ``number`` is the number of the random stream of the
-    coins.
+    the test counts how often the rule guesses the coin correctly. ``number`` selects the random stream of the coins.
     """
     without_group, with_group = probe.noisy_sums(optimiser, LEARNING_STEPS)
     guess = learn_guess(without_group, with_group, probe.directions())
@@ -153,8 +152,7 @@ def _make_probe(
 ) -> Probe:
     """Return a probe, that is a pair of crafted batches, with the usual settings.
 
-    Each added example has the gradient ``example``. ``changed`` contains fields of `Probe` that replace the usual
-    settings.
+    Each added example has the gradient ``example``. ``changed`` contains fields of `Probe` that replace usual settings.
     """
     of = "" if parts == 1 else f", where {parts} parts are accumulated"
     other = optimiser.constant_direction / 2.0
