@@ -52,8 +52,8 @@ def audit_map(
     pairs : int
         Number of pairs of neighbours that are tried.
     seconds : float
-        Limit on the processor time. It is divided among the searches of a pipeline. A measurement is not audited at
-        further distances after this time.
+        Limit on the processor time. A pipeline as a whole and its stages get equal shares. A measurement is not audited
+        at further distances after this time.
     trials : int
         Number of runs on each input to refute a coupling, and number of runs of a measurement at each distance.
     confidence : float

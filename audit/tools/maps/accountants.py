@@ -52,8 +52,7 @@ class AccountantFinding:
     """The delta at which the accountant was asked for epsilon."""
     epsilon: float
     delta: float
-    """The delta for which the accountant states ``epsilon``. It equals ``asked`` unless the accountant chooses its
-    own."""
+    """The delta for which ``epsilon`` is stated. It equals ``asked`` unless the accountant chooses another delta."""
     compared: tuple[float, float]
     """An epsilon and a delta that contradict the statement. For the kind 'loss' they are the proven lower bound on
     epsilon at ``delta``; for other kinds they are what the accountant states for the changed sequence or delta."""

@@ -35,9 +35,8 @@ LEAST_COST = 1e-5
 MEASURED_DISTANCES = (1, 2, 5)
 """Distances of inputs at which a measurement is audited."""
 MEASURED_PAIRS, FEWEST_PAIRS, PAIR_COST = 16, 5, 0.2
-"""The audit of a measurement chooses from `MEASURED_PAIRS` pairs at each distance. A short time limit reduces this
-number to one pair for each `PAIR_COST` seconds, but to no fewer than `FEWEST_PAIRS`. [time] A pair takes 0.2 to 0.5
-seconds."""
+"""Number of pairs at each distance from which the audit of a measurement chooses. A short time limit reduces it to one
+pair for each `PAIR_COST` seconds, but to no fewer than `FEWEST_PAIRS`. [time] A pair takes 0.2 to 0.5 seconds."""
 
 
 def audit_subject(

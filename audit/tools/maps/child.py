@@ -1,7 +1,7 @@
 """The program that runs in the Python environment of the audited library and answers requests about one object.
 
-Requests and answers are lines of JSON. `epsaudit.tools.maps.process` starts the program, which needs Python 3.8 and no
-package.
+Requests and answers are lines of JSON. `epsaudit.tools.maps.process` starts the program. Needs Python 3.8 and no
+package, because it runs in the environment of the audited library.
 """
 
 from __future__ import annotations

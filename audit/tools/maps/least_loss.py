@@ -29,8 +29,7 @@ DELTA_ERROR = 1e-12
 """Absolute amount that is added to the given delta, because the convolution has a rounding error. It is ten times the
 error that the convolution states."""
 DELTA_SHARE = 1e-8
-"""Relative amount that is added to the given delta, because the quadrature has an error. It is a hundred times this
-error."""
+"""Relative amount that is added to the given delta, because the quadrature has an error. It is 100 times the error."""
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,8 @@ def jax_privacy(kind: str) -> Accountant:
     """Return an accountant of jax-privacy for training: 'rdp', 'pld', or 'users' for its user-level accountant.
 
     The events are the steps of one training run, in which the noise and the batch size change by a schedule. Each user
-    has one example, because a record of an event is one example. A batch is a Poisson sample; at rate 1 it contains all
-    examples.
+    has one example, because a record of an event is one example. A batch is a Poisson sample, and at rate 1 it contains
+    all examples.
     """
     from jax_privacy import accounting  # type: ignore[import-not-found,unused-ignore]
 
@@ -247,8 +247,7 @@ class Accountants:
 def stated(accountant: Accountant, parts: list[Events], delta: float) -> tuple[float, float] | None:
     """Return the epsilon and delta that an accountant states for a sequence of events, or None if it refuses.
 
-    An exception and an epsilon of NaN count as a refusal. ``parts`` are the sequences that are composed; see
-    `Accountant`.
+    An exception and an epsilon of NaN count as a refusal. See `Accountant` for ``parts`` and ``delta``.
     """
     try:
         said = accountant.state(parts, delta)

@@ -108,8 +108,7 @@ CHAINS = {
         "dp.l1_distance(T='u32'), 1.0, 20, 10), lambda found: [found('a'), found('b')])",
     ),
 }
-"""Code of objects for constructors that cannot be audited alone, because their inputs or outputs are objects of the
-library."""
+"""Code of objects for constructors that cannot be audited alone: their inputs or outputs are objects of OpenDP."""
 
 EXCLUDED = {
     "t.make_stable_expr": "an expression is part of a query plan; plans are audited with make_stable_lazyframe",

@@ -35,8 +35,7 @@ and nothing else of epsaudit."""
 OWN_START_SCRIPT = "from epsaudit.tools.maps.child import main; main()"
 """The program that runs in the environment of epsaudit."""
 FASTER = {"RUST_BACKTRACE": "0", "RUST_LIB_BACKTRACE": "0"}
-"""Environment variables for the process. Without them, each error of OpenDP takes 25 ms, because it describes its
-stack."""
+"""Environment variables for the process. Without them, each error of OpenDP describes its stack, which takes 25 ms."""
 
 
 class Subject(Protocol):

@@ -37,8 +37,8 @@ from epsaudit.tools.maps.subject import Adapter
 
 REPEATED_CALLS = 64
 """Number of further calls on each input whose outputs must agree before a pair counts as a disproof. If the map of a
-random function is sound, all outputs agree with probability at most 2^-128
-(docs/explanation/theory.md#stability-maps)."""
+random function is sound, all outputs agree with probability at most 2^-128. The section on stability maps in
+docs/explanation/theory.md has a proof."""
 MAX_DRAWS_PER_PAIR = 4
 """Largest number of draws for each wanted pair. Draws that leave the domain give no pair."""
 SHRINKING_SECONDS = 10.0

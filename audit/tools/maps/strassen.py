@@ -66,8 +66,8 @@ class ImpossibleCoupling:
 class _Set:
     """A candidate set of outputs for the test of a coupling.
 
-    ``gap`` is the frequency of the set on one input minus that of its neighbourhood on the other input, in training
-    runs.
+    ``gap`` is the frequency of the set on one input minus that of its neighbourhood on the other input. Both are from
+    the training runs that chose the set.
     """
 
     gap: float

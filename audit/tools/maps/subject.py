@@ -19,8 +19,8 @@ BYTES = (b"\x00", b"\x80", b"\x01", b"\x0f", b"\xff", b"\x00\x00", b"\x01\x80", 
 class UnreadableDomainError(Exception):
     """Raised for an input domain whose members cannot be generated.
 
-    The known domains are single values, bit vectors, categories, lists and dictionaries of single values, and data
-    frames.
+    Known domains of OpenDP are those of single values, bit vectors, categories, data frames, and lists or dictionaries
+    of single values.
     """
 
 

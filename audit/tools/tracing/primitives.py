@@ -110,11 +110,9 @@ class Stated(NamedTuple):
     after: Any = None
     """None, or a function of the mechanism's answer and the recorded event that returns another answer in its place."""
     written: Any = None
-    """For a mechanism that writes its answer into an object: a function that reads the answer, and one that writes an
-    answer."""
+    """For a mechanism that writes its answer into an object: two functions, which read and write the answer."""
     law_of_step: str | None = None
-    """The law of the noise, for upper bounds alone: the loss of a step that also samples is less than that of its
-    noise."""
+    """The law of the noise, which only upper bounds use: a step that also samples loses less than its noise alone."""
 
 
 COMPILED_NORMS = ("opendp", "records")

@@ -116,8 +116,7 @@ def count_handler(recorder: Any, original: Any, arguments: Any, keywords: Any) -
 def mechanism_handler(library: str, method: str, read: Any) -> Handler:
     """Return the handler for calls of a private mechanism of a library, which records each call as a whole.
 
-    ``method`` is the name of the replaced method, and ``read(self, argument)`` returns what a call states about its
-    privacy.
+    ``method`` is the name of the replaced method, and ``read(self, argument)`` returns the `Stated` of a call.
     """
 
     def handle(recorder: Any, original: Any, arguments: Any, keywords: Any) -> Any:

@@ -38,8 +38,8 @@ class Trace:
     certificate: SequentialResult | None = None
     """The result of a statistical audit of the whole function, if one was made."""
     exact: float | None = None
-    """The exact loss of the output on this pair, as a value of the claim's parameter, if it is known and exceeds the
-    claim."""
+    """The exact loss of the output on this pair, as a value of the claim's parameter. None if the loss is unknown, or
+    does not exceed the claim."""
     cheapest: float | None = None
     """Cost of the cheapest alignment of the noise, as a value of the claim's parameter. It is known if the function
     only adds noise, multiplies it by numbers and returns it, or if a run has no alignment within the claim. If no

@@ -49,8 +49,8 @@ class Aligned(NamedTuple):
     """
 
     loss: float
-    """The log ratio of the density of the draws on x to that of the shifted draws on x'; infinite without an
-    alignment."""
+    """The log ratio of the density of the draws on x to that of the shifted draws on x'. It includes the loss of
+    discrete draws and of mechanisms, and is infinite without an alignment."""
     shift: Shift | None = None
     reason: str = ""
 
@@ -246,8 +246,7 @@ def concentrated_loss(
 ) -> float:
     """Return the sum of rho that mechanisms of libraries state in zCDP for the inputs that they have in two runs.
 
-    The result is infinite if another mechanism or a discrete draw has a loss as well, because the sum does not include
-    it.
+    The result is infinite if another mechanism or a discrete draw has a loss as well, which cannot be added to rho.
     """
     both: Any = zip(first.steps, other.steps, strict=True)
     rho = float(sum(_loss_of_step(one, its, with_delta) for one, its in both if one.concentrated))

@@ -56,8 +56,8 @@ from epsaudit.tools.tracing.runs import Call, only_returns_none
 ALIGNMENT_TRAINING_RUNS = 200
 """[measured] Number of training runs in each direction (x to x', and x' to x), at most a fifth of all runs."""
 CHECKED_REPEATS = 2
-"""[formula] Number of runs that are repeated with the same draws and another seed, to detect randomness that is not
-recorded."""
+"""[formula] Number of runs that are repeated with the same draws and another seed. Another output shows that not all
+randomness is recorded."""
 MAX_LEFT_OUT = 0.5
 """[chosen] Largest probability that a bound may leave uncovered. If it would be larger, there is no bound, and the
 reason is reported."""
@@ -88,8 +88,7 @@ class UpperBound:
     upper_bound: float
     """Upper bound on the claim's parameter on this pair; infinite if there is none."""
     delta: float
-    """Probability that the bound does not cover, in addition to the claim's own delta; 0 for a bound that covers all
-    draws."""
+    """Probability that the bound does not cover, in addition to the claim's own delta; 0 if it covers all draws."""
     certain: bool
     """Whether the bound holds for all draws, without a confidence, under the assumptions `UpperBound.ASSUMED`."""
     paths: int
@@ -145,8 +144,8 @@ class UpperBound:
     def explanation(self) -> str:
         """Return one line on what costs more than the claim, and where; empty if the bound is within the claim.
 
-        The cost is that of the cheapest alignment, a shift of the noise with which the function on x' gives the same
-        output.
+        The cost is that of the cheapest alignment. An alignment shifts the noise of a run so that the function on x'
+        gives the same output.
         """
         if self.cheapest is None:
             return ""

@@ -45,16 +45,15 @@ MAX_EXTRA_POSITIONS = 64
 ROUNDING_OF_SUMS = 1e-12
 """[formula] Relative rounding error of a sum of some thousand probabilities."""
 SLACK_OF_ROOT = 1e-9
-"""[formula] Relative amount by which an epsilon is enlarged, because a solver computes it with a quarter of this
-error."""
+"""[formula] Relative amount by which an epsilon is enlarged. The solver that computes it errs by a quarter of this."""
 CONCENTRATED = "zcdp"
 """Name in place of the law of noise for mechanisms of libraries that state a loss in zCDP; the amount is their rho."""
 NOT_LISTED = 1e-8
 """[chosen] If outcomes that are too rare to be listed have at most this probability, no other bound is searched."""
 RARE_OUTPUT = 1e-10
-"""[chosen] If some outcomes of draws are not listed, outputs that are less likely than this on both sides count as
-delta. Outcomes of probability 1e-15 that are not listed then change the ratio of other probabilities by 1e-5 at
-most."""
+"""[chosen] If some outcomes of draws are not listed, outputs that are less likely than this on both datasets count as
+delta. Outcomes of probability 1e-15 that are not listed then change the ratio of all other probabilities by at most
+1e-5 of its value."""
 
 
 @dataclass(frozen=True)
@@ -259,8 +258,7 @@ def path_losses_by_output(side: Side, side_prime: Side) -> list[PathLoss]:
     """Return the loss of every path of a function on x, if the shift of its noise depends on the output alone.
 
     A shift is accepted if the function on x' gives the same output for all shifted draws of the path. Therefore no
-    shifted draws may follow a path of x' with another output. Raises `Parted` if there are too many paths or
-    comparisons.
+    shifted draws may follow a path of x' with another output. Raises `Parted` for too many paths or comparisons.
     """
     mine, theirs = side.paths(), side_prime.paths()
     if len(mine) * len(theirs) > MAX_COMPARED_PATH_PAIRS:

@@ -29,8 +29,8 @@ from epsaudit.tools.tracing.alignment.tracked import TrackedNumber
 from epsaudit.tools.tracing.primitives import UNIFORM
 
 SEEDS_COMPARED = 40
-"""[formula] Number of ordinary runs whose draws are compared. A fair coin is equal in all of them with probability
-2^-39."""
+"""[formula] Number of ordinary runs whose draws are compared. A fair coin has the same outcome in all of them with
+probability 2^-39, whose logarithm is below `COINCIDENCE`."""
 COINCIDENCE = math.log(1e-9)
 """[chosen] Log probability below which equal discrete draws in all runs do not count as a coincidence."""
 SAME_NUMBER = 1e-9
@@ -38,8 +38,7 @@ SAME_NUMBER = 1e-9
 SIXTEEN_ROUNDINGS = 2.0**-48
 """[formula] Relative rounding error of sixteen operations on floats."""
 WATCHED_RUNS = 4
-"""[chosen] Number of ordinary runs in which the states of generators are stored. Storing a state takes longer than most
-draws."""
+"""[chosen] Number of ordinary runs in which the states of generators are stored, which takes longer than most draws."""
 NUMBER_IN_TEXT = re.compile(r"[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?")
 """A decimal number without its sign."""
 
@@ -47,8 +46,8 @@ NUMBER_IN_TEXT = re.compile(r"[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?")
 def require_random_draws(runs: Sequence[OrdinaryRun]) -> None:
     """Raise `Parted` if draws are equal, or begin at the same state, in runs with different seeds or within a run.
 
-    ``runs`` are runs with ordinary numbers. Discrete draws, which may be equal by chance, are judged by their joint
-    probability.
+    ``runs`` are runs with ordinary numbers. Discrete draws may be equal by chance, and are judged by the probability of
+    this coincidence.
     """
     continuous = [_continuous_noise(one) for one in runs]
     for number, values in enumerate(zip(*continuous)):  # noqa: B905  # strict since 3.10
@@ -103,8 +102,7 @@ def require_same_output(ordinary: OrdinaryRun, run: Runner) -> bool:
 
     It is also raised if a draw begins at the same state in both runs, although their seeds differ: then an earlier draw
     is the seed of its generator, and whoever sees the earlier draw knows the later one. ``run`` runs the function, and
-    must use another seed than the ordinary run. Return whether both outputs are equal up to the rounding of a few
-    operations.
+    must use another seed than the ordinary run. Return whether both outputs are equal up to a few roundings.
     """
     given: dict[str, Any] = {
         "values": [one.value for one in ordinary.draws],

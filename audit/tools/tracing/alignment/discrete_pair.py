@@ -24,8 +24,7 @@ MAX_LISTED = 256
 def discrete_pair(call: Call, both: tuple[bytes, bytes], seed: int) -> dict[str, Any] | None:
     """Return the exact laws of the output on both datasets, and the first draw whose law differs between them.
 
-    The result is None if not all draws are discrete, if not all paths can be listed, or if the checks of the draws
-    fail.
+    The result is None if not all draws are discrete, if not all paths can be listed, or if a check of the draws fails.
 
     Parameters
     ----------

@@ -221,8 +221,7 @@ class Prefixes:
     def explain(self) -> Explanation:
         """Return the reason why no alignment within the claim keeps the common beginning of both runs.
 
-        An alignment shifts the noise of the run on x so that the run on x' has the same comparisons and released
-        numbers.
+        An alignment shifts the noise of the run on x, so that comparisons and released numbers are the same on x'.
         """
         count = self.n_events
         if self.shift(count) is None:
@@ -339,8 +338,7 @@ class Prefixes:
     def _explain_others(self) -> Explanation:
         """Return an explanation for discrete draws and mechanisms of libraries that cost more than the claim.
 
-        It names a mechanism that costs more than the claim by itself, or otherwise the last mechanism that costs
-        anything.
+        It names a mechanism that costs more than the claim by itself, or otherwise the last mechanism that has a cost.
         """
         cost, symbol = self.cost(self.n_events), self.claim.symbol
         reason, stack = "discrete draws have other probabilities", self.second.returned or self.first.returned

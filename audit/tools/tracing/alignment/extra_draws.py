@@ -102,8 +102,7 @@ def reduce_path(path: PathRun, start: int, count: int) -> Reduced | None:
 def renumbered_form(form: Any, renumber: Any) -> Any:
     """Return the form of an output after draws have been renumbered; None if it contains a removed draw.
 
-    The form is the output with placeholders for noisy numbers. ``renumber`` maps the draws of one number to new
-    positions.
+    The form is the output with placeholders for noisy numbers. ``renumber`` renumbers the draws of one number.
     """
     if isinstance(form, tuple) and len(form) == 2 and form[0] == "noisy":
         terms = renumber(form[1])

@@ -120,8 +120,7 @@ def _permute_and_flip(name: str, owner: Any, _: Any) -> Selected:
     """Return the law of 'permute and flip', which chooses the first candidate in a random order that accepts.
 
     Candidate i accepts with probability p_i. Candidate j is chosen with probability p_j times the integral, for t from
-    0 to 1, of the product of 1 - p_i + p_i t over the other candidates i. The rule of Gauss and Legendre integrates it
-    exactly.
+    0 to 1, of the product of 1 - p_i + p_i t over the other candidates i. Gauss-Legendre quadrature is exact for it.
     """
     accepts = np.exp(np.asarray(owner._probabilities, float))
     nodes, weights = np.polynomial.legendre.leggauss(len(accepts))
@@ -144,8 +143,7 @@ KNOWN_CLASSES: dict[str, Callable[[str, Any, Any], Additive | Selected | None]] 
     "Exponential": _exponential,
     "PermuteAndFlip": _permute_and_flip,
 }
-"""Mechanisms of diffprivlib whose law is known, by the name of the class. The functions return a description of a
-call."""
+"""Functions that describe a call of a mechanism of diffprivlib whose law is known, by the name of the class."""
 
 
 class Loss(NamedTuple):

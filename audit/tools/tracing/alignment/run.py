@@ -590,8 +590,8 @@ def ordered(terms: Terms) -> tuple[tuple[int, float], ...]:
 def equal_sums(one: float, other: float, size: float, noise: float = math.inf) -> bool:
     """Return whether two sums are equal up to rounding.
 
-    ``size`` is the sum of the absolute values of the summands, and ``noise`` the scale of the noise that hides the
-    difference.
+    ``size`` is the sum of the absolute values of the summands. ``noise`` is the scale of the noise that hides the
+    difference of the sums.
     """
     difference, total = abs(one - other), max(abs(one), abs(other), size)
     return difference <= FEW_ROUNDINGS * total or is_rounding(difference, total, noise)

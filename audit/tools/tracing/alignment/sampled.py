@@ -18,8 +18,8 @@ from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner
 class Sample:
     """The losses of runs in one direction, such as from x to x', and the reasons for infinite losses.
 
-    The loss of a run is that of its alignment: usually a shift of the noise with which the other dataset gives the same
-    output.
+    The loss of a run is that of its alignment, which usually shifts the noise so that the other dataset gives the same
+    output. It is infinite without an alignment.
     """
 
     losses: list[float] = field(default_factory=list)

@@ -18,8 +18,7 @@ from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, RunEvent, equal_
 from epsaudit.tools.tracing.primitives import UNIFORM
 
 SOLVER_TOLERANCE = 1e-9
-"""[formula] Absolute tolerance of the solvers for a condition; HiGHS guarantees 1e-7 by default and is asked for
-1e-10."""
+"""[formula] Absolute tolerance of the solvers for a condition. HiGHS is asked for 1e-10; its default is 1e-7."""
 
 
 class Condition(NamedTuple):
@@ -310,8 +309,7 @@ def stretch_or_shift(
     """Return the cheapest change of the draws that keeps the given comparisons and released numbers, or None.
 
     ``events`` are those of the run on x, and ``events_prime`` those of the run on x' with the same draws. With
-    ``equal``, the compared numbers are kept, and not only the outcomes of comparisons. ``known`` is a cache of solved
-    problems.
+    ``equal``, the compared numbers are kept, and not only the outcomes of comparisons. ``known`` caches results.
     """
     stretches = stretches_of(events, events_prime, draws)
     if stretches is None:

@@ -18,11 +18,9 @@ from epsaudit.tools.tracing.alignment.certain import concentrated_to_epsilon, fr
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner
 
 BUDGET_ROUNDING = 1e-9
-"""[formula] Relative rounding error of a sum of losses. A budget is larger by this amount than what training runs
-spent."""
+"""[formula] Relative rounding error of a sum of losses. A budget exceeds what training runs spent by at least this."""
 ROOM = 1.1
-"""[chosen] Factor by which a budget above the claim exceeds what training runs spent, so that few fresh runs exceed
-it."""
+"""[chosen] Factor by which a budget above the claim exceeds what training runs spent. Few fresh runs then exceed it."""
 SPENDS_MORE = "the mechanisms that are called spend more than in training runs"
 
 
