@@ -255,8 +255,8 @@ def add_kinks(errors: Floats, claim: Claim) -> Floats:
 def certified_polygon(result: AuditResult) -> Floats:
     """Return the corners of the certified upper bound on the trade-off curve of the audited pair, shape (vertices, 2).
 
-    The audit certifies that one test has at most certain error probabilities; this is a point, the certified corner.
-    The bound is the lower convex hull of this point, of its mirror image, and of the trivial tests.
+    The audit certifies that the trade-off curve lies at or below one point, the certified corner. The bound is the
+    lower convex hull of this point, of its mirror image, and of the trivial tests.
     """
     p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
     corners = [(p_prime, 1.0 - p), (1.0 - p, p_prime)] if p > p_prime else []
