@@ -30,6 +30,10 @@ STAGES: dict[Stage, int] = {
 """The first number of the spawn key of each stage. The comments give the numbers that follow it. No key consists of one
 number only, because the generators that other code spawns from the same seed have such keys."""
 
+FIRST_CHILD = 1 << 31
+"""[chosen] Number of the first generator that code of the user spawns from one of these streams. The keys of the stages
+have smaller numbers, so that no spawned generator is the stream of another chunk."""
+
 
 def entropy(seed: int | None) -> int:
     """Return the seed, or a new random seed of 63 bits if it is None.
@@ -52,4 +56,4 @@ def stream(seed: int, stage: Stage, *key: int) -> np.random.Generator:
 
 def stream_of(seed: int, key: tuple[int, ...]) -> np.random.Generator:
     """Return the random generator of a seed and a complete spawn key, which begins with the number of the stage."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key, n_children_spawned=FIRST_CHILD))

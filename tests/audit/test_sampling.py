@@ -35,6 +35,10 @@ class TestDeterminism:
         first = {stream(1, stage, i).random() for stage in STAGES for i in range(50)}
         assert len(first) == 50 * len(STAGES)
 
+    def test_generators_that_a_function_spawns_are_not_the_streams_of_chunks(self):
+        spawned = {one.random() for one in stream(1, "training", 0).spawn(50)}
+        assert not spawned & {stream(1, "training", 0, chunk).random() for chunk in range(50)}
+
     @pytest.mark.parametrize("constant", [False, True])
     def test_no_two_streams_of_an_audit_meet_but_where_the_same_seed_is_tried_twice(self, constant, monkeypatch):
         keys = Counter()
