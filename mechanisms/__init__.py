@@ -1,4 +1,4 @@
-"""Reference implementations of differentially private mechanisms, one family a module, each with its proven claim.
+"""Reference implementations of differentially private mechanisms: one module per family, each with its proven claims.
 
-Privacy mathematics is exact here; floating-point leaks of the samplers are out of scope unless a module says so.
+The privacy mathematics is exact here. Floating-point leaks of the samplers are out of scope unless a module says so.
 """

@@ -1,7 +1,7 @@
 """Claims of compositions.
 
-A theorem takes the claims of the parts and returns one for the whole; it is an `AuditError` if there are none, or one
-is of a kind that the theorem does not know.
+Each function takes the claims of the composed parts and returns a claim for the whole composition. It raises an
+`AuditError` if there are no parts, or if a claim is of a kind that the theorem does not cover.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, Gauss
 from epsaudit.errors import AuditError, fraction, needs
 
 INTERVAL = 1e-4
-"""Step in nats of the loss distributions' grid; rounding on it is pessimistic."""
+"""Step, in nats, of the grid of privacy losses. Losses are rounded to the grid pessimistically."""
 
 
 def basic(claims: Sequence[Claim]) -> PureDP | ApproxDP:
@@ -35,10 +35,10 @@ def basic(claims: Sequence[Claim]) -> PureDP | ApproxDP:
 
 
 def advanced(claims: Sequence[Claim], delta: float) -> ApproxDP:
-    """Advanced composition: epsilon = S / 2 + sqrt(2 log(1/delta) S), S the sum of squared epsilons; deltas add up.
+    """Return the claim of advanced composition: epsilon = S / 2 + sqrt(2 log(1/delta) S), and the deltas add up.
 
-    Dwork, Rothblum and Vadhan (2010) in the form of differentialprivacy.org, 'Composition basics', second theorem and
-    note 1.
+    S is the sum of the squared epsilons. Dwork, Rothblum and Vadhan (2010) in the form of differentialprivacy.org,
+    'Composition basics', second theorem and note 1.
 
     >>> print(advanced([PureDP(0.1)] * 128, 1e-6))
     (6.58708, 1e-06)-DP
@@ -50,9 +50,10 @@ def advanced(claims: Sequence[Claim], delta: float) -> ApproxDP:
 
 
 def concentrated(claims: Sequence[Claim]) -> ZCDP:
-    """Composition of zCDP: the rhos add up (Bun and Steinke 2016, Lemma 1.7); pure and Gaussian DP are converted first.
+    """Return the claim of zCDP composition: the rhos add up (Bun and Steinke 2016, Lemma 1.7).
 
-    Holds for adaptive choices, filters (Feldman and Zrnic 2021) and concurrent interactive parts (Lyu 2022), too.
+    Claims of pure DP and Gaussian DP are first converted to zCDP. The theorem also holds for adaptive choices, for
+    filters (Feldman and Zrnic 2021) and for concurrent interactive parts (Lyu 2022).
 
     >>> print(concentrated([ZCDP(0.5), PureDP(1.0), GaussianDP(1.0)]))
     1.46212-zCDP
@@ -61,10 +62,11 @@ def concentrated(claims: Sequence[Claim]) -> ZCDP:
 
 
 def approximately_concentrated(claims: Sequence[Claim]) -> ApproxZCDP:
-    """Composition of approximate zCDP: rhos and deltas add up (Bun and Steinke 2016, Lemma 8.2).
+    """Return the claim of approximate zCDP composition: rhos and deltas add up (Bun and Steinke 2016, Lemma 8.2).
 
-    (epsilon, delta)-DP is delta-approximate epsilon tanh(epsilon / 2)-zCDP, since it is randomised response but for a
-    part of weight delta (Kairouz, Oh and Viswanath 2015). Holds for filters, too (Whitehouse et al. 2023, Theorem 1).
+    (epsilon, delta)-DP is delta-approximate epsilon tanh(epsilon / 2)-zCDP, because it is randomised response except
+    for a part of weight delta (Kairouz, Oh and Viswanath 2015). The theorem also holds for filters (Whitehouse et al.
+    2023, Theorem 1).
 
     >>> print(approximately_concentrated([ApproxZCDP(0.5, 1e-6), ApproxDP(1.0, 1e-6), PureDP(1.0)]))
     2e-06-approximate 1.42423-zCDP
@@ -76,9 +78,10 @@ def approximately_concentrated(claims: Sequence[Claim]) -> ApproxZCDP:
 
 
 def gaussian(claims: Sequence[Claim]) -> GaussianDP:
-    """Composition of Gaussian DP: mu = sqrt(sum of mu^2) (Dong, Roth and Su 2022, Corollary 3.3).
+    """Return the claim of Gaussian DP composition: mu = sqrt(sum of mu^2) (Dong, Roth and Su 2022, Corollary 3.3).
 
-    Pure DP is converted first. Holds for filters, too (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023).
+    Claims of pure DP are first converted to Gaussian DP. The theorem also holds for filters (Smith and Thakurta 2022;
+    Koskela, Tobaben and Honkela 2023).
 
     >>> print(gaussian([GaussianDP(3.0), GaussianDP(4.0)]))
     5-GDP
@@ -87,9 +90,10 @@ def gaussian(claims: Sequence[Claim]) -> GaussianDP:
 
 
 def renyi(claims: Sequence[Claim], order: float) -> RenyiDP:
-    """Composition of Renyi DP of one order: divergences add up (Mironov 2017, Proposition 1).
+    """Return the claim of Renyi DP composition at one order: the divergences add up (Mironov 2017, Proposition 1).
 
-    Pure DP, zCDP and Gaussian DP are converted first. Holds for filters and concurrent parts as for `concentrated`.
+    Claims of pure DP, zCDP and Gaussian DP are first converted. The theorem also holds for filters and concurrent
+    parts, as for `concentrated`.
 
     >>> print(renyi([RenyiDP(2.0, 0.5), ZCDP(0.1)], 2.0))
     (2, 0.7)-Renyi DP
@@ -98,7 +102,9 @@ def renyi(claims: Sequence[Claim], order: float) -> RenyiDP:
 
 
 def together(unit: Claim, claims: Sequence[Claim]) -> Claim:
-    """Compose claims in the definition of ``unit``, whose own parameters do not matter but for an order.
+    """Compose claims in the definition of privacy to which the claim ``unit`` belongs.
+
+    The parameters of ``unit`` itself do not matter, except for the order of Renyi DP.
 
     >>> print(together(ZCDP(0.0), [PureDP(1.0), ZCDP(0.1)]), together(PureDP(0.0), []))
     0.562117-zCDP 0-DP
@@ -121,7 +127,9 @@ def together(unit: Claim, claims: Sequence[Claim]) -> Claim:
 
 
 def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
-    """Numeric composition of dp_accounting's PrivacyLossDistribution, one a part, rounded up; delta lies in (0, 1).
+    """Compose privacy loss distributions numerically, with losses rounded up; delta must lie in (0, 1).
+
+    ``distributions`` has one PrivacyLossDistribution of dp_accounting for each part.
 
     >>> print(numeric([loss_distribution(PureDP(0.1))] * 128, 1e-6))
     (5.53206, 1e-06)-DP
@@ -134,9 +142,10 @@ def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
 
 
 def trade_off(distributions: Sequence[Any], epsilons: Sequence[float]) -> TradeOff:
-    """Numeric composition of trade-off curves: the profile of the composed losses, rounded up, at these epsilons.
+    """Compose privacy loss distributions numerically, and return the privacy profile at the given epsilons as a claim.
 
-    Dong, Roth and Su (2022), Theorem 3.2; also of adaptive choices with curves that are fixed before.
+    The losses are rounded up. Dong, Roth and Su (2022), Theorem 3.2, which also holds for parts that are chosen
+    adaptively, if their trade-off curves are fixed in advance.
 
     >>> curve = trade_off([loss_distribution(PureDP(1.0))] * 2, (0.0, 1.0, 2.0))
     >>> [(epsilon, round(delta, 4)) for epsilon, delta in curve.points]
@@ -154,10 +163,11 @@ def _composed(distributions: Sequence[Any]) -> Any:
 
 
 def loss_distribution(claim: Claim) -> Any:
-    """Privacy loss distribution of the pair that is easiest to tell apart under a claim.
+    """Return the privacy loss distribution of the pair of laws that is easiest to tell apart under a claim.
 
-    Randomised response for pure DP, failing with probability delta for approximate DP (Kairouz, Oh and Viswanath 2015),
-    Gaussian noise for Gaussian DP; zCDP and Renyi DP have none.
+    This pair is randomised response for pure DP, randomised response that fails with probability delta for
+    approximate DP (Kairouz, Oh and Viswanath 2015), and Gaussian noise for Gaussian DP. For zCDP and Renyi DP
+    there is no such pair.
 
     >>> f"{loss_distribution(GaussianDP(1 / 3.7306316)).get_delta_for_epsilon(1.0):.3g}"
     '1e-05'
@@ -172,14 +182,14 @@ def loss_distribution(claim: Claim) -> Any:
 
 
 def library() -> Any:
-    """Import dp-accounting's privacy loss distributions."""
+    """Import the module of dp-accounting for privacy loss distributions."""
     with needs("accounting"):
         from dp_accounting.pld import privacy_loss_distribution
     return privacy_loss_distribution
 
 
 def rho_of(claim: Claim) -> float:
-    """Least rho of the zCDP that a claim implies; raises `AuditError` where it implies none."""
+    """Return the least rho of zCDP that a claim implies; raise `AuditError` if the claim implies no zCDP."""
     match claim:
         case ZCDP():
             return claim.rho

@@ -24,7 +24,7 @@ from epsaudit.mechanisms.queries import HEAD_COUNT, ClippedSum, NumericQuery
 
 
 class _Additive(Reference):
-    """What the family shares: privacy rests on the query's sensitivity alone."""
+    """Base of the mechanisms of this module, whose privacy depends on the query only through its sensitivity."""
 
     query: NumericQuery
 
@@ -66,7 +66,7 @@ class DiscreteLaplace(_Additive):
     """
 
     epsilon: float
-    query: NumericQuery = HEAD_COUNT  # what is asked; its answers and its sensitivity must be integers
+    query: NumericQuery = HEAD_COUNT  # the query; its answers and its sensitivity must be integers
     name: ClassVar[str] = "discrete Laplace"
 
     def __post_init__(self) -> None:
@@ -83,24 +83,24 @@ class DiscreteLaplace(_Additive):
 
 @dataclass(frozen=True)
 class Gaussian(_Additive):
-    """Gaussian noise with the least standard deviation that is (epsilon, delta)-DP.
+    """Gaussian noise with the least standard deviation sigma that satisfies (epsilon, delta)-DP.
 
-    Balle and Wang (2018), Theorem 8 and Algorithm 1; mu-GDP with mu = sensitivity / sigma by Dong, Roth and Su (2022),
-    Theorem 2.7; rho-zCDP with rho = mu^2 / 2 by Bun and Steinke (2016), Proposition 1.6.
+    Balle and Wang (2018), Theorem 8 and Algorithm 1. The mechanism also satisfies mu-GDP with mu = sensitivity / sigma
+    (Dong, Roth and Su 2022, Theorem 2.7) and rho-zCDP with rho = mu^2 / 2 (Bun and Steinke 2016, Proposition 1.6).
 
     >>> mechanism = Gaussian(1.0, 1e-5)
     >>> round(mechanism.sigma, 6), [str(claim) for claim in mechanism.claims]
     (3.730632, ['(1, 1e-05)-DP', '0.268051-GDP', '0.0359257-zCDP'])
     """
 
-    epsilon: float  # epsilon, delta: the approximate-DP claim to calibrate to: epsilon above 0 in nats, delta in (0, 1)
+    epsilon: float  # epsilon (in nats, above 0) and delta (in (0, 1)) are the approximate-DP claim to calibrate to
     delta: float
     query: NumericQuery = HEAD_COUNT  # what is asked; by default the number of records
     name: ClassVar[str] = "Gaussian"
 
     @cached_property
     def _calibrated_mu(self) -> float:
-        """Greatest sensitivity-to-noise ratio that (epsilon, delta)-DP allows, rounded down."""
+        """Return the greatest ratio of sensitivity to noise that (epsilon, delta)-DP allows, rounded down."""
         return float(GaussianDP(0.0).least_at(self.epsilon, self.delta))
 
     @property
@@ -118,7 +118,7 @@ class Gaussian(_Additive):
 
 @dataclass(frozen=True)
 class SphericalLaw:
-    """Independent normal noise of one standard deviation around each coordinate of a vector."""
+    """Law of a vector whose coordinates have independent normal noise of the same standard deviation."""
 
     centre: tuple[float, ...]
     sigma: float
@@ -134,7 +134,7 @@ class SphericalLaw:
     def loss_against(self, other: object) -> LossPair | None:
         """Return the privacy loss against a law of the same scale, or None for any other law.
 
-        Only the noise along the line between the two centres matters.
+        Only the noise along the line between the two centres matters for the privacy loss.
         """
         if not isinstance(other, SphericalLaw) or other.sigma != self.sigma:
             return None
@@ -144,11 +144,11 @@ class SphericalLaw:
 
 @dataclass(frozen=True)
 class SphericalGaussian(Gaussian):
-    """Gaussian noise of one standard deviation on every coordinate of a vector, for its sensitivity in the l2 norm.
+    """Gaussian noise on every coordinate of a vector, calibrated to the l2 sensitivity of the query.
 
-    The loss is that of the Gaussian mechanism on a number that moves by the length of the change, whatever the
-    dimension (differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity', note 1; Balle and Wang
-    2018).
+    The privacy loss is that of the Gaussian mechanism on a number that moves by the l2 norm of the change. It does not
+    depend on the dimension (differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity', note 1; Balle
+    and Wang 2018).
 
     >>> mechanism = SphericalGaussian(1.0, 1e-5, ClippedSum(3))
     >>> round(mechanism.sigma, 6), mechanism([(0.0, 3.0, 4.0)]).sample(2, np.random.default_rng(0)).shape
@@ -170,18 +170,18 @@ def _integer(value: float, what: str) -> int:
 
 @dataclass(frozen=True)
 class TruncatedGeometric(Reference):
-    """Geometric noise on a count in {0, ..., n}, with probabilities that are multiples of one integer's inverse.
+    """Geometric noise on a count in {0, ..., n}, with probabilities that are multiples of the inverse of one integer.
 
-    With k = ceil(log(2 / epsilon)) the ratio of neighbouring probabilities is 1 + 2^-k: log(1 + 2^-k)-DP, where
-    2^-k is at most epsilon / 2 for logarithms to base 2; with natural logarithms, as here and in the benchmark, it
-    may exceed epsilon. Balcer and Vadhan (2018), Section 4.
+    With k = ceil(log(2 / epsilon)) the ratio of neighbouring probabilities is 1 + 2^-k, which gives log(1 + 2^-k)-DP.
+    With a logarithm to base 2, 2^-k is at most epsilon / 2. With the natural logarithm, which is used here and in the
+    benchmark, log(1 + 2^-k) may exceed epsilon. Balcer and Vadhan (2018), Section 4.
 
     >>> mechanism = TruncatedGeometric(0.1)
     >>> round(mechanism.claim.parameter, 4), np.exp(mechanism(2).log_probabilities).round(4).tolist()
     (0.1178, [0.4183, 0.0523, 0.0588, 0.0523, 0.0465, 0.3718])
     """
 
-    epsilon: float  # what k is computed from, above 0; the claim is log(1 + 2^-k)
+    epsilon: float  # above 0; k is computed from it, and the claim is log(1 + 2^-k)
     n: int = 5  # greatest count
     name: ClassVar[str] = "truncated geometric"
     adjacency = MaxChange(1.0)
@@ -190,7 +190,7 @@ class TruncatedGeometric(Reference):
 
     @property
     def k(self) -> int:
-        """Bits of the ratio."""
+        """The exponent k in the ratio 1 + 2^-k of neighbouring probabilities."""
         return max(0, math.ceil(math.log(2.0 / self.epsilon)))
 
     @property
@@ -213,7 +213,7 @@ class TruncatedGeometric(Reference):
 class SnappedLaw:
     """Laplace noise rounded to the nearest multiple of a power of two and clamped."""
 
-    centre: float  # centre, scale: of the Laplace law
+    centre: float  # centre and scale are those of the Laplace law
     scale: float
     grid: float  # the power of two
     bound: float  # greatest absolute value of an output, a multiple of the grid
@@ -225,12 +225,12 @@ class SnappedLaw:
 
     @cached_property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each output: of the interval that is rounded to it."""
+        """Log-probability of each output: that of the interval of noisy values that are rounded to it."""
         law, places = LaplaceLaw(self.centre, self.scale), np.array(self.support)
         edges = places[:-1] + self.grid / 2.0
         below = np.concatenate([[-np.inf], law.log_cdf(edges), [0.0]])
         above = np.concatenate([[0.0], law.log_cdf(2.0 * self.centre - edges), [-np.inf]])
-        # differences in the lighter tail, where nothing cancels
+        # differences are taken in the lighter tail, where no digits cancel
         left, right = _log_difference(below[1:], below[:-1]), _log_difference(above[:-1], above[1:])
         return np.where(places < self.centre, left, right)
 
@@ -245,23 +245,23 @@ class SnappedLaw:
 
 
 def _log_difference(larger: Floats, smaller: Floats) -> Floats:
-    """log(e^a - e^b)."""
+    """Return log(e^a - e^b) for a = ``larger`` and b = ``smaller``."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(larger + np.log1p(-np.exp(np.minimum(smaller - larger, 0.0))))
 
 
 @dataclass(frozen=True)
 class SnappedLaplace(Laplace):
-    """Laplace noise of scale 1 / epsilon, rounded to a multiple of a power of two no less than that, and clamped.
+    """Laplace noise of scale 1 / epsilon, rounded to multiples of the least power of two that is at least this scale.
 
-    (epsilon + 2^-49 B epsilon)-DP in double precision: Mironov (2012), Theorem 1, for a query of sensitivity 1; outputs
-    are clamped to [-B, B].
+    Outputs are clamped to [-B, B]. (epsilon + 2^-49 B epsilon)-DP in double precision for a query of sensitivity 1:
+    Mironov (2012), Theorem 1.
 
     >>> SnappedLaplace(0.7)(("ann", "bob")).grid
     2.0
     """
 
-    bound: float = 1024.0  # B, a power of two, above the scale and below 2^46 times the scale: outputs are clamped
+    bound: float = 1024.0  # B, to which outputs are clamped: a power of two between the scale and 2^46 times the scale
     name: ClassVar[str] = "snapped Laplace"
 
     def __post_init__(self) -> None:
@@ -278,7 +278,7 @@ class SnappedLaplace(Laplace):
 
     @property
     def grid(self) -> float:
-        """Least power of two that is at least the scale."""
+        """Least power of two that is at least the scale of the noise."""
         return float(2.0 ** math.ceil(math.log2(self.scale)))
 
     def __call__(self, dataset: Any) -> SnappedLaw:  # type: ignore[override]  # rounding makes the law discrete

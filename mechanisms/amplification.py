@@ -1,4 +1,7 @@
-"""Privacy amplification by shuffling: the central claim of n users' locally private messages in random order."""
+"""Privacy amplification by shuffling: the central claim of n users' locally private messages in random order.
+
+A *clone* is another user whose message does not depend on the value that this user holds (see `numeric`).
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,15 @@ from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_leas
 from epsaudit.mechanisms.base import positive
 
 _RARITY = 42.0
-"""Numbers of clones that are rarer than e^-42 = 6e-19 on each side are counted as leaks."""
+"""Numbers of clones in the tails, of probability at most e^-42 = 6e-19 on each side, are added to delta."""
 
 
 def closed_form(epsilon: float, users: int, delta: float) -> float:
-    """Bound of the source: log(1 + 16 (e^eps - 1) / (e^eps + 1) sqrt(e^eps log(4/delta) / n)).
+    """Return the bound of the source: log(1 + 16 (e^eps - 1) / (e^eps + 1) sqrt(e^eps log(4/delta) / n)).
 
-    differentialprivacy.org, 'Privacy Doona', equation (1), after Feldman, McMillan and Talwar (2021). The text asks
-    for n much larger than e^eps log(1/delta); the paper's own condition, which is checked here, is
-    eps <= log(n / (16 log(2/delta))).
+    differentialprivacy.org, 'Privacy Doona', equation (1), after Feldman, McMillan and Talwar (2021). The text asks for
+    n much larger than e^eps log(1/delta). This function checks the condition of the paper itself, which is eps <= log(n
+    / (16 log(2/delta))).
 
     Raises `AuditError` if a parameter is out of range or the condition fails.
 
@@ -36,7 +39,7 @@ def closed_form(epsilon: float, users: int, delta: float) -> float:
 
 
 def closed_form_2021(epsilon: float, users: int, delta: float) -> float:
-    """Bound of Feldman, McMillan and Talwar (2021), Theorem 3.1, which the source simplifies.
+    """Return the bound of Feldman, McMillan and Talwar (2021), Theorem 3.1, of which `closed_form` is a simplification.
 
     Raises `AuditError` as for `closed_form`.
 
@@ -51,7 +54,7 @@ def closed_form_2021(epsilon: float, users: int, delta: float) -> float:
 
 
 def closed_form_2022(epsilon: float, users: int, delta: float) -> float:
-    """Bound of Feldman, McMillan and Talwar (2022), 'Stronger privacy amplification by shuffling', in closed form.
+    """Return the closed form of Feldman, McMillan and Talwar (2022), 'Stronger privacy amplification by shuffling'.
 
     Raises `AuditError` if a parameter is out of range, or eps > log(n / (8 log(2/delta)) - 1).
 
@@ -64,12 +67,13 @@ def closed_form_2022(epsilon: float, users: int, delta: float) -> float:
 
 
 def numeric(epsilon: float, users: int, delta: float, answers: float = 2) -> float:
-    """Numeric bound of Feldman, McMillan and Talwar (2022): the hockey stick of the clones' pair, inverted.
+    """Return the epsilon of the numeric bound of Feldman, McMillan and Talwar (2022) at the given delta.
 
-    Of the other users, at least one, about 2 / (e^eps + k - 1) send one of the two answers in question whatever they
-    hold: clones. The pair that is easiest to tell apart shows how many clones there are and how the two answers divide
-    among them and the user in question. With ``answers`` = k = 2 it holds for every eps-locally private randomiser;
-    others than randomised response have a k like `HadamardResponse.clone_answers`.
+    Each of the other users is a clone with a probability of about 2 / (e^eps + k - 1): a clone sends one of the two
+    answers of the user in question, whatever value the clone holds. The bound inverts the hockey-stick divergence of
+    the pair of laws that is easiest to tell apart. This pair shows how many clones there are, and how the two answers
+    divide among the clones and the user in question. With ``answers`` = k = 2 the bound holds for every eps-locally
+    private randomiser. Randomisers other than randomised response have a k like `HadamardResponse.clone_answers`.
 
     >>> round(numeric(1.0, 10_000, 1e-6), 4)
     0.0432
@@ -78,9 +82,9 @@ def numeric(epsilon: float, users: int, delta: float, answers: float = 2) -> flo
 
 
 def numeric_2021(epsilon: float, users: int, delta: float) -> float:
-    """Numeric bound of Feldman, McMillan and Talwar (2021): a user is a clone with probability e^-eps only.
+    """Return the numeric bound of Feldman, McMillan and Talwar (2021): a user is a clone with probability e^-eps.
 
-    As their code has it (apple/ml-shuffling-amplification, `deltacomp`), without its rounding up.
+    The computation follows their code (apple/ml-shuffling-amplification, `deltacomp`), without its rounding up.
 
     >>> round(numeric_2021(1.0, 10_000, 1e-6), 4)
     0.053
@@ -90,10 +94,10 @@ def numeric_2021(epsilon: float, users: int, delta: float) -> float:
 
 
 def local_epsilon(central: float, users: int, delta: float, answers: Callable[[float], float]) -> float:
-    """Greatest local epsilon whose numeric bound is at most ``central``, up to a relative 1e-6.
+    """Return the greatest local epsilon whose numeric bound is at most ``central``, up to a relative 1e-6.
 
-    ``answers`` gives the number of answers, or `HadamardResponse.clone_answers`, for each local epsilon; it may jump.
-    Raises `AuditError` if a parameter is out of range.
+    ``answers`` maps a local epsilon to the number of answers, or to `HadamardResponse.clone_answers`; this function may
+    jump. Raises `AuditError` if a parameter is out of range.
     """
     low, high = positive(central, "epsilon"), central + math.log(users)
     while high - low > 1e-6 * high:
@@ -104,15 +108,16 @@ def local_epsilon(central: float, users: int, delta: float, answers: Callable[[f
 
 
 def clones_delta(at: float, epsilon: float, users: int, answers: float = 2) -> float:
-    """Delta at epsilon = ``at`` of the clones' pair; see `numeric`.
+    """Return the delta at epsilon = ``at`` of the pair of laws that `numeric` describes.
 
-    The less of the pair for k answers and the one for any randomiser: each is the lower one somewhere.
+    The result is the smaller of two deltas: that of the pair for k answers, and that of the pair for any randomiser.
+    Either may be the smaller one.
     """
     positive(epsilon, "local epsilon")
     found = 1.0
     for number in {2.0, finite_at_least(answers, 2, "number of answers")}:
         lie = 1.0 / (math.exp(epsilon) + number - 1.0)
-        # the user in question sends one of the two answers with probability (e^eps + 1) lie, another 2 lie at least
+        # the user in question sends one of the two answers with probability (e^eps + 1) lie, others with 2 lie or more
         found = min(found, _clones_delta(at, epsilon, users, 2.0 * lie, (math.exp(epsilon) + 1.0) * lie))
     return found
 
@@ -123,11 +128,12 @@ def _clones_delta(at: float, epsilon: float, users: int, share: float, involved:
 
 
 def variation_ratio_delta(at: float, epsilon: float, users: int, answers: int) -> float:
-    """Delta at epsilon = ``at`` of a pair that hides more, in the shape of the variation-ratio reduction.
+    """Return the delta at epsilon = ``at`` of a pair in the form of the variation-ratio reduction, which reveals less.
 
-    Who sees this pair learns neither whether the user in question sent one of the two answers nor the other answers. It
-    is built after Wang et al. (2023) as far as their parameters were at hand; their proof was not, and the pair is *no
-    upper bound* for k >= 3, which may be a fault of this reading. See docs/explanation/shuffling.md.
+    An observer of this pair learns neither whether the user in question sent one of the two answers, nor the answers
+    of the users who are not clones. The pair follows Wang et al. (2023) as far as their parameters were available.
+    Their proof was not available, and the pair gives *no upper bound* for k >= 3, which may be a fault of this
+    reading. See docs/explanation/shuffling.md.
 
     >>> from epsaudit.mechanisms import exact
     >>> from epsaudit.mechanisms.shuffling import ShuffledResponse
@@ -141,9 +147,9 @@ def variation_ratio_delta(at: float, epsilon: float, users: int, answers: int) -
     growth, rest = math.exp(epsilon), 1.0 - lie - math.exp(epsilon) * lie
     others = users - 1
     clones, weights, outside = _binomial(others, 2.0 * lie)
-    sent = np.arange(clones[0], clones[-1] + 2)  # a + b: all that sent one of the two answers
+    sent = np.arange(clones[0], clones[-1] + 2)  # a + b: the number of users who sent one of the two answers
     with_user, without = np.append(0.0, weights), np.append(weights, 0.0)
-    # P > e^at P' in a of them from here on; without / with_user is a ratio of binomial probabilities
+    # P > e^at P' for this a and larger ones; without / with_user is a ratio of binomial probabilities
     beyond = np.maximum(others + 1 - sent, 0) * 2.0 * lie / (1.0 - 2.0 * lie)
     least = sent * (math.exp(at) * growth - 1.0) + math.expm1(at) * beyond * rest / (2.0 * lie)
     first = np.ceil(least / ((growth - 1.0) * (1.0 + math.exp(at))) - 1e-9)
@@ -155,7 +161,7 @@ def variation_ratio_delta(at: float, epsilon: float, users: int, answers: int) -
 
 
 def variation_ratio(epsilon: float, users: int, delta: float, answers: int) -> float:
-    """Epsilon of `variation_ratio_delta`, for comparison only.
+    """Return the epsilon at which `variation_ratio_delta` is ``delta``; it serves comparison only.
 
     >>> round(variation_ratio(1.0, 10_000, 1e-6, 2), 4)
     0.0432
@@ -164,17 +170,17 @@ def variation_ratio(epsilon: float, users: int, delta: float, answers: int) -> f
 
 
 def _inverted(delta_at: Callable[[float], float], epsilon: float, delta: float) -> float:
-    """Least central epsilon at which delta is small enough; at most the local one."""
+    """Return the least central epsilon whose delta is at most the given one; it is at most the local epsilon."""
     if delta_at(0.0) <= delta:
         return 0.0
-    if delta_at(epsilon) > delta:  # rounding: nothing leaks more than epsilon
+    if delta_at(epsilon) > delta:  # by rounding only: the local epsilon always suffices
         return epsilon
     found = root(lambda at: delta_at(at) - delta, 0.0, epsilon, xtol=1e-12, rtol=1e-12)
     return min(found * (1.0 + 1e-9), epsilon)
 
 
 def _binomial(number: int, chance: float) -> tuple[NDArray[np.int64], Floats, float]:
-    """All numbers of clones but very rare ones, their probabilities, and what is left out."""
+    """Return the numbers of clones except very rare ones, their probabilities, and the probability of the rare ones."""
     width = math.sqrt(2.0 * number * chance * (1.0 - chance) * _RARITY) + _RARITY  # Bernstein's inequality, rounded up
     clones = np.arange(max(math.floor(number * chance - width), 0), min(math.ceil(number * chance + width), number) + 1)
     if chance >= 1.0:
@@ -188,10 +194,13 @@ def _binomial(number: int, chance: float) -> tuple[NDArray[np.int64], Floats, fl
 
 
 def _hockey_stick(at: float, epsilon: float, clones: NDArray[np.int64]) -> Floats:
-    """For each number of clones c: of c + 1 answers, a of the first kind, sums where P exceeds e^at P'."""
+    """Return the sum of max(P - e^at P', 0) for each number of clones c, over the number of answers of the first kind.
+
+    Of the c + 1 answers of the clones and the user in question, a are of the first kind.
+    """
     truth = math.exp(epsilon) / (math.exp(epsilon) + 1.0)
     total = clones + 1
-    # P / P' = (r a + (1 - r) (c + 1 - a)) / ((1 - r) a + r (c + 1 - a)) >= e^at from this a on
+    # P / P' = (r a + (1 - r) (c + 1 - a)) / ((1 - r) a + r (c + 1 - a)) >= e^at for this a and larger ones
     tilt = (truth * math.exp(at) - (1.0 - truth)) / ((2.0 * truth - 1.0) * (1.0 + math.exp(at)))
     first = np.ceil(total * tilt - 1e-9)
     more, same = _more(first - 2, clones), _more(first - 1, clones)
@@ -201,7 +210,7 @@ def _hockey_stick(at: float, epsilon: float, clones: NDArray[np.int64]) -> Float
 
 
 def _more(count: Floats, trials: NDArray[np.int64]) -> Floats:
-    """Chance that more than ``count`` of so many fair coins show heads."""
+    """Return the probability that more than ``count`` of ``trials`` fair coins show heads."""
     return np.where(count < 0, 1.0, bdtrc(np.clip(count, 0, trials), trials, 0.5))
 
 

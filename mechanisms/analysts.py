@@ -1,4 +1,7 @@
-"""Analysts who choose requests from answers, some of whom cheat, and what they ask: sessions, answers of few values."""
+"""Analysts who choose requests from earlier answers, and the mechanisms with few possible answers that they ask.
+
+Some of the analysts try to exceed the budget.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,10 @@ HALTED = -1.0
 class SparseVectorSession(Reference):
     """Algorithm 1 of Lyu, Su and Li (2017) as a session: questions about a user's bit and a secret threshold.
 
-    A question is a weight w in [-1, 1] for the query w (bit - 1/2), of sensitivity |w|. Noise of scale 2 / epsilon is
-    added to the threshold 0 once, and never seen; noise of scale 4 c / epsilon to every query. Answers are 1 (above) or
-    0 (below), and after c answers above only `HALTED`. All answers together are epsilon-DP, whatever is asked.
+    A question is a weight w in [-1, 1]; it stands for the query w (bit - 1/2), of sensitivity |w|. Noise of scale 2 /
+    epsilon is added once to the threshold 0 and stays secret. Noise of scale 4 c / epsilon is added to every query. The
+    answers are 1 (above the threshold) or 0 (below). After c answers of 1 the session answers only `HALTED`. All
+    answers of a session together are epsilon-DP, whatever questions are asked.
 
     >>> session = SparseVectorSession(1.0)
     >>> [np.exp(session.answer((1,), before, 1.0).log_probabilities) for before in ((), ((1.0, 0.0),))]
@@ -40,7 +44,7 @@ class SparseVectorSession(Reference):
     """
 
     epsilon: float
-    above: int = 1  # how many answers above it gives
+    above: int = 1  # c, the number of answers of 1 after which the session halts
     name: ClassVar[str] = "sparse vector session"
     adjacency = Substitution()
     pair = DatasetPair((0,), (1,))
@@ -53,8 +57,8 @@ class SparseVectorSession(Reference):
     def answer(self, dataset: tuple[int, ...], earlier: Earlier, question: float) -> FiniteLaw:
         """Prepare the law of the answer to a question, given earlier questions of the session and their answers.
 
-        The threshold's noise is integrated over what the answers leave of it, by a rule whose nodes are those of all
-        answers, so that the chances of all transcripts sum to 1 but for rounding.
+        The law is an integral over the threshold's noise, given the earlier answers. All answers use the same
+        quadrature nodes, so that the probabilities of all transcripts sum to 1 up to rounding.
         """
         if len(dataset) != 1 or dataset[0] not in (0, 1) or not -1.0 <= question <= 1.0:
             raise AuditError(
@@ -78,7 +82,10 @@ class SparseVectorSession(Reference):
 
 @functools.lru_cache(maxsize=64)
 def _nodes(scale: float) -> tuple[Floats, Floats]:
-    """Places of the threshold's Laplace noise and their weights: Gauss-Legendre panels with edges at its kinks."""
+    """Return quadrature nodes for the threshold's Laplace noise, and their weights.
+
+    The rule is Gauss-Legendre on panels whose edges lie at the kinks.
+    """
     far = scale * 40.0 * 2.0 ** -np.arange(0.0, 7.0)
     edges = np.unique(np.concatenate([-far, far, np.linspace(-0.5, 0.5, 9)]))
     rule, weights = np.polynomial.legendre.leggauss(16)
@@ -90,11 +97,11 @@ def _nodes(scale: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class _Menu:
-    """What the strategies share: a list of epsilons, cheapest first, to be spent on one user's yes or no."""
+    """Base of strategies that spend a list of epsilons, cheapest first, on one user's yes or no."""
 
     epsilons: tuple[float, ...]
     rounds: int = 6
-    delta: float = 0.0  # with which every answer tells the bit itself
+    delta: float = 0.0  # probability with which an answer reveals the bit itself
 
     @cached_property
     def menu(self) -> tuple[Request, ...]:
@@ -106,7 +113,7 @@ class _Menu:
 
 @dataclass(frozen=True)
 class Repeater(_Menu):
-    """Ask for the first epsilon again and again, refused or not: composition that is not adaptive at all."""
+    """Ask for the first epsilon in every round, whether or not it is refused: composition that is not adaptive."""
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
         return np.zeros(len(answers), np.int64)
@@ -114,13 +121,14 @@ class Repeater(_Menu):
 
 @dataclass(frozen=True)
 class Gambler(_Menu):
-    """Look with small stakes; once the answers lean to one side, spend all on finding out, and do not take no for it.
+    """Ask for small epsilons, and for the largest ones as soon as the answers lean to one side.
 
-    While the lead of one answer is below ``lead`` it asks for the cheapest request. From then on it asks for the
-    dearest one, one place less dear for every refusal, and so exhausts the budget where it saw a leak.
+    While the lead of one answer is below ``lead``, the analyst asks for the cheapest request. From then on the analyst
+    asks for the dearest request, and moves one place down the list after every refusal. In this way the analyst
+    exhausts the budget where the answers showed a leak.
     """
 
-    lead: int = 2  # answers of one kind more than of the other that it takes for a leak
+    lead: int = 2  # lead of one answer over the other from which the analyst assumes a leak
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
         leads = np.abs(np.nansum(self.leaning(answers), axis=1))
@@ -129,13 +137,13 @@ class Gambler(_Menu):
         return np.where(leads >= self.lead, dear, 0).astype(np.int64)
 
     def leaning(self, answers: Floats) -> Floats:
-        """How far each answer is to one side, below 0 for the other."""
+        """Return how far each answer leans to one side; negative numbers lean to the other side."""
         return 2.0 * (answers % 2.0) - 1.0
 
 
 @dataclass(frozen=True)
 class Doubler(_Menu):
-    """Raise the stake while answers repeat, go back to the lowest when they change: budgets chosen by the answers."""
+    """Raise epsilon while answers repeat, and return to the lowest when they change, so that answers choose budgets."""
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
         streak = np.zeros(len(answers), np.int64)
@@ -148,9 +156,10 @@ class Doubler(_Menu):
 
 @dataclass(frozen=True)
 class Interleaver(_Menu):
-    """Go from session to session as the answers say: after a yes to the next one, else to the one after that.
+    """Move between sessions as the answers say: after a yes to the next session, after a no to the one after that.
 
-    Each session is asked for the epsilon of the same place, so that each is asked until it refuses and beyond.
+    Each session is always asked for the epsilon at its own place in the list, so that it is asked until it
+    refuses, and afterwards.
     """
 
     @cached_property
@@ -164,9 +173,12 @@ class Interleaver(_Menu):
 
 @dataclass(frozen=True)
 class Juggler:
-    """Ask several sparse vectors in turns: after an answer below the threshold the next, else the one after it."""
+    """Ask several sparse vector sessions in turn.
 
-    epsilon: float  # of a session
+    After an answer below the threshold the next session is asked, after any other answer the session after the next.
+    """
+
+    epsilon: float  # privacy parameter of each session
     sessions: int = 2
     rounds: int = 6
 
@@ -180,10 +192,10 @@ class Juggler:
 
 @dataclass(frozen=True)
 class Partitioner:
-    """Ask about the first part, open a session a part with the share that the answer suggests, and go through them all.
+    """Ask about the first part, open one session per part with the share that the answer suggests, and ask all of them.
 
-    The diagram of Tumult Analytics: a session of 3 becomes sessions of 2, 1 and 1, or of 2.5, 0.5 and 0.5. What is
-    left of session 0 is spent on the first part, which is in it, too.
+    This follows the diagram of Tumult Analytics: a session of 3 becomes sessions of 2, 1 and 1, or of 2.5, 0.5 and 0.5.
+    The rest of the budget of session 0 is spent on the first part, whose records session 0 contains, too.
     """
 
     response: type[PresenceResponse] = PresenceResponse
@@ -191,7 +203,7 @@ class Partitioner:
 
     @cached_property
     def menu(self) -> tuple[Request, ...]:
-        """The first question, two ways to open, and questions to each session."""
+        """The first question, two ways to open sessions, and the questions to each session."""
         openings = [Request(Opening(share, 2, self.response.adjacency)) for share in (1.0, 0.5)]
         asked = [(1.0, 0, 1), (0.5, 0, 1), (1.0, 1, 2), (0.5, 1, 2), (1.0, 0, 0)]
         questions = [Request(self.response(epsilon, part), session) for epsilon, part, session in asked]
@@ -210,7 +222,7 @@ class Partitioner:
 class Follower:
     """Ask one mechanism first and let its answer choose between two others: adaptive composition."""
 
-    # first, above, below: asked first; asked next where the first answer is above the threshold; asked next elsewhere
+    # ``first`` is asked first, then ``above`` if its answer is above the threshold, else ``below``
     first: Mechanism
     above: Mechanism
     below: Mechanism
@@ -229,10 +241,11 @@ class Follower:
 
 @dataclass(frozen=True)
 class RoundedGaussian(Reference):
-    """A user's bit plus Gaussian noise of standard deviation 1 / mu, of which only the cell is told: mu-GDP.
+    """A user's bit plus Gaussian noise of standard deviation 1 / mu, of which only the cell is released: mu-GDP.
 
-    Cells are as wide as the noise's standard deviation and symmetric about 1/2; the outer two have no end. Rounding
-    looks at nothing but the noisy bit (Dong, Roth and Su 2022, Theorem 2.7; Bun and Steinke 2016, Proposition 1.6).
+    Cells are as wide as the noise's standard deviation and symmetric about 1/2; the two outer cells are unbounded.
+    Rounding to cells is post-processing of the noisy bit (Dong, Roth and Su 2022, Theorem 2.7; Bun and Steinke 2016,
+    Proposition 1.6).
 
     >>> mechanism = RoundedGaussian(1.0, cells=4)
     >>> np.exp(mechanism((1,)).log_probabilities).round(4).tolist(), str(mechanism.claims[1])
@@ -240,7 +253,7 @@ class RoundedGaussian(Reference):
     """
 
     mu: float
-    cells: int = 3  # how many there are, at least 2. Outputs are their numbers, 0 for the lowest
+    cells: int = 3  # number of cells, at least 2. The output is the number of the cell, 0 for the lowest
     name: ClassVar[str] = "rounded Gaussian noise on a bit"
     adjacency = Substitution()
     pair = DatasetPair((0,), (1,))
@@ -251,28 +264,29 @@ class RoundedGaussian(Reference):
         return (GaussianDP(self.mu), ZCDP(self.mu**2 / 2.0))
 
     def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
-        ends = np.arange(1, self.cells) - self.cells / 2.0 + (0.5 - _bit(dataset)) * self.mu  # of the noise, in sigmas
+        ends = np.arange(1, self.cells) - self.cells / 2.0 + (0.5 - _bit(dataset)) * self.mu  # in sigmas from the bit
         low, high = np.concatenate([[-np.inf], ends]), np.concatenate([ends, [np.inf]])
-        flip = low > 0.0  # so that cells far above keep their digits
+        flip = low > 0.0  # use the upper tail there, so that cells far above keep their digits
         chances = np.where(flip, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
         return FiniteLaw(range(self.cells), np.log(chances))
 
 
 @dataclass(frozen=True)
 class RepeatedResponse(Reference):
-    """How many of k randomised responses on a user's bit are yes: DP along a curve that no composition goes beyond.
+    """The number of yes answers among k randomised responses on a user's bit; its claim is the exact privacy curve.
 
-    Outcomes in which i of k answers lie have the loss (k - 2 i) epsilon. At these the curve has its kinks, delta_i =
-    sum over l < i of C(k, l) (e^((k - l) epsilon) - e^((k - 2 i + l) epsilon)) / (1 + e^epsilon)^k, and between them
-    the privacy profile is a line in e^epsilon. Kairouz, Oh and Viswanath (2015), Theorem 3.3, which proves that any k
-    epsilon-DP mechanisms, chosen from earlier answers, are DP along it, too.
+    Outcomes in which i of k answers lie have the loss (k - 2 i) epsilon. At these losses the curve has its kinks,
+    delta_i = sum over l < i of C(k, l) (e^((k - l) epsilon) - e^((k - 2 i + l) epsilon)) / (1 + e^epsilon)^k, and
+    between them the privacy profile is a line in e^epsilon. Kairouz, Oh and Viswanath (2015), Theorem 3.3, prove that
+    any k epsilon-DP mechanisms, even if they are chosen from earlier answers, also satisfy this curve. No composition
+    is worse.
 
     >>> mechanism = RepeatedResponse(0.5, 3)
     >>> print(mechanism.claim, [(epsilon, round(delta, 4)) for epsilon, delta in mechanism.claim.points])
     DP along a curve of 2 points [(1.5, 0.0), (0.5, 0.1525)]
     """
 
-    epsilon: float  # of an answer
+    epsilon: float  # privacy parameter of each answer
     copies: int  # k, at least 1
     name: ClassVar[str] = "repeated randomised response"
     adjacency = Substitution()
@@ -286,7 +300,7 @@ class RepeatedResponse(Reference):
         losses = (2 * np.arange(self.copies + 1) - self.copies) * self.epsilon
         above = (chances @ -np.expm1(np.minimum(kink * self.epsilon - losses, 0.0)) for kink in kinks)
         points = [(kink * self.epsilon, float(delta)) for kink, delta in zip(kinks, above, strict=True)]
-        # nearer 0 digits are lost, and the claim would say too much; rounded to 1 it says nothing
+        # losses nearer 0 lose digits, and the claim would be too strong; a delta that rounds to 1 claims nothing
         told = (points[0], *(point for point in points if np.finfo(float).tiny < point[1] < 1.0))
         return (TradeOff(told), PureDP(self.copies * self.epsilon))
 
@@ -299,7 +313,7 @@ class RepeatedResponse(Reference):
 
 @dataclass(frozen=True)
 class NoisyGambler(Gambler):
-    """Asks for `RoundedGaussian`, with less noise where the cells so far lean to one side."""
+    """A `Gambler` who asks for `RoundedGaussian`, with less noise when the earlier cells lean to one side."""
 
     cells: int = 3
 

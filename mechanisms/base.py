@@ -1,6 +1,7 @@
-"""What every reference mechanism shares: its list of proven claims, and the checks on its parameters.
+"""The base class of every reference mechanism: its list of proven claims, and the checks of its parameters.
 
-A family's module defines frozen dataclasses on top of this; the harness sees only the `Mechanism` protocol.
+The module of each family defines frozen dataclasses on top of this class. The harness sees only the
+`Mechanism` protocol.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ from epsaudit.running.protocols import OutputDistribution
 
 
 class Reference(ABC):
-    """A mechanism whose proofs are known: subclasses are frozen dataclasses, and say what is not said here.
+    """Base of mechanisms whose privacy proofs are known. Subclasses are frozen dataclasses.
 
-    ``epsilon``, ``rho`` and ``mu``, above 0, are the parameter of the claim, proven or, for an incorrect variant, made;
-    ``delta`` is in (0, 1), and so is ``beta``, the probability with which the answer may be too far off. ``sigma``,
-    above 0, is the scale of noise, ``tau``, at least 0, what noisy losses are compared with. Other fields are described
-    beside them, and so are those of laws and queries.
+    The following fields have the same meaning in all subclasses, which do not repeat it. ``epsilon``, ``rho`` and
+    ``mu``, above 0, are the parameter of the claim; the claim of an incorrect variant is false. ``delta`` is in (0, 1),
+    and so is ``beta``, the probability with which the answer may miss its accuracy bound. ``sigma``, above 0, is the
+    scale of noise. ``tau``, at least 0, is the threshold to which noisy losses are compared. Comments beside the other
+    fields describe them; this holds for the fields of laws and queries, too.
 
-    Raises `AuditError` if a parameter is out of range, or, when a law is prepared, if the dataset is none that the
-    mechanism takes.
+    Raises `AuditError` if a parameter is out of range, or, when a law is prepared, if the mechanism does not
+    accept the dataset.
     """
 
     name: ClassVar[str]  # a short name for tables
     adjacency: Adjacency  # the neighbouring relation that the proofs are for
-    pair: DatasetPair  # where one pair serves all claims: the one that `worst_pairs` returns
-    wholes: ClassVar[Mapping[str, tuple[int, str]]] = {}  # whole-number fields: the least, and what errors call them
+    pair: DatasetPair  # the pair that `worst_pairs` returns, in mechanisms where one pair serves all claims
+    wholes: ClassVar[Mapping[str, tuple[int, str]]] = {}  # whole-number fields: their minimum, and their name in errors
 
     def __post_init__(self) -> None:
         given = vars(self)
@@ -45,9 +47,9 @@ class Reference(ABC):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """Every claim that is proven, or, for an incorrect variant, that is wrongly made; the main one first.
+        """Every proven claim, the main one first; an incorrect variant states its false claims here.
 
-        By default (epsilon, delta)-DP, or without a delta epsilon-DP and the zCDP that follows from it.
+        The default is (epsilon, delta)-DP, or, without a delta, epsilon-DP and the zCDP that follows from it.
         """
         if hasattr(self, "delta"):
             return (ApproxDP(self.epsilon, self.delta),)
@@ -63,14 +65,18 @@ class Reference(ABC):
         """Prepare the output law on one dataset."""
 
     def worst_pairs(self) -> Sequence[DatasetPair]:
-        """Pairs on which a claim is attained, or nearly: one for each claim in their order, the last for the rest."""
+        """Return pairs on which claims are attained, or nearly.
+
+        There is one pair for each claim, in the order of the claims; the last pair serves all remaining claims.
+        """
         return (self.pair,)
 
 
 class BoundedRange(Reference):
-    """Exponential mechanisms, whose weights alone decide the range of the log ratio: epsilon-DP and epsilon^2/8-zCDP.
+    """Base of exponential mechanisms, which satisfy epsilon-DP and epsilon^2/8-zCDP.
 
-    differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism'; Cesar and Rogers (2021).
+    The zCDP claim holds because the weights alone bound the range of the log ratio: differentialprivacy.org, 'A Better
+    Privacy Analysis of the Exponential Mechanism'; Cesar and Rogers (2021).
     """
 
     @property

@@ -25,18 +25,20 @@ BOUGHT: dict[type[Claim], tuple[type[Claim], ...]] = {
     RenyiDP: (RenyiDP, PureDP, ZCDP),
     GaussianDP: (GaussianDP,),
 }
-"""Which of a mechanism's claims is paid from a budget, the first that it has; its main one if it has none of them."""
+"""Kinds of claims that each kind of budget can pay for. A mechanism is paid for by the first of its claims that is of
+one of these kinds, or by its main claim if it has none of these kinds."""
 ROUNDING = 1 + 1e-12
-"""What sums of parameters may exceed a budget by."""
+"""Factor by which rounding may take a sum of parameters above the budget."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What an analyst asks for: a mechanism to be run on the data, through one of the open sessions."""
+    """An analyst's request: a mechanism to be run on the data, through one of the open sessions."""
 
     mechanism: Mechanism
     session: int = 0
-    question: Hashable = None  # to a mechanism with a hidden state, which is paid once, by the first question to it
+    # for a mechanism with a hidden state, for which only the first question pays
+    question: Hashable = None
 
     @property
     def asked(self) -> tuple[Mechanism, int]:
@@ -45,7 +47,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Requests in their order, each with whether it was granted: all that a filter knows, and nothing private.
+    """All requests in their order, each with whether it was granted.
+
+    The ledger is all that a filter knows, and it holds nothing private.
 
     >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> ledger = Ledger().after(Request(RandomisedResponse(0.5)), True).after(Request(RandomisedResponse(1.0)), False)
@@ -63,12 +67,15 @@ class Ledger:
         return Ledger((*self.entries, (request, granted)))
 
     def spent(self, unit: Budget) -> Budget:
-        """Add up what was granted, as pure DP or zCDP."""
+        """Compose the claims of the granted requests in the definition of ``unit``."""
         return total(unit, self.granted)
 
 
 def total(unit: Budget, requests: Sequence[Request]) -> Budget:
-    """Compose the requests' claims in the unit of a budget; a mechanism with a hidden state counts once a session."""
+    """Compose the requests' claims in the unit of a budget.
+
+    A mechanism with a hidden state counts once per session.
+    """
     paid = [
         one
         for place, one in enumerate(requests)
@@ -81,32 +88,32 @@ def total(unit: Budget, requests: Sequence[Request]) -> Budget:
 
 
 def claim_of(mechanism: Mechanism, kinds: tuple[type[Claim], ...]) -> Claim:
-    """First of a mechanism's claims of one of these kinds, or else its main one."""
+    """Return the first of a mechanism's claims that is of one of these kinds, or its main claim if there is none."""
     offered: Sequence[Claim] = getattr(mechanism, "claims", (mechanism.claim,))
     return next((claim for claim in offered if isinstance(claim, kinds)), mechanism.claim)
 
 
 class Filter(ABC):
-    """A rule that grants or refuses each request before it is answered; what it lets pass satisfies ``claim``."""
+    """A rule that grants or refuses each request before it is answered; the granted answers satisfy ``claim``."""
 
     @property
     @abstractmethod
     def claim(self) -> Budget:
-        """What any analyst's transcript satisfies, however requests were chosen."""
+        """The claim that the transcript of any analyst satisfies, whatever requests the analyst chose."""
 
     @abstractmethod
     def admits(self, ledger: Ledger, request: Request) -> bool:
-        """Whether to grant a request after what the ledger holds."""
+        """Return whether to grant a request, given the ledger of earlier requests."""
 
 
 @dataclass(frozen=True)
 class TotalFilter(Filter):
-    """Grant a request if what was granted and it do not exceed the budget together, over all sessions.
+    """Grant a request if the granted requests and this one together do not exceed the budget, over all sessions.
 
     For pure and approximate DP: Rogers, Roth, Ullman and Vadhan (2016); zCDP and Renyi DP: Feldman and Zrnic (2021);
     approximate zCDP: Whitehouse, Ramdas, Rogers and Wu (2023); Gaussian DP: Smith and Thakurta (2022). Sessions that
-    share it are composed concurrently: Vadhan and Wang (2021), Lyu (2022), Haney et al. (2023); what of this is open
-    for approximate zCDP: docs/explanation/composition.md.
+    share the budget are composed concurrently: Vadhan and Wang (2021), Lyu (2022), Haney et al. (2023). See
+    docs/explanation/composition.md for what is open for approximate zCDP.
 
     >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> ask, guard = Request(RandomisedResponse(0.6)), TotalFilter(PureDP(1.0))
@@ -131,11 +138,11 @@ class TotalFilter(Filter):
 
 @dataclass(frozen=True)
 class AdvancedFilter(TotalFilter):
-    """Advanced composition as a filter: a budget of (epsilon, delta)-DP spent as approximate zCDP.
+    """Advanced composition as a filter: an (epsilon, delta)-DP budget that is spent as approximate zCDP.
 
-    ``spent`` of delta pays for the deltas of requests; the rest turns the sum of their rhos into epsilon. Requests for
-    pure DP, approximate DP, zCDP and approximate zCDP may come in any order, and the total does not depend on it
-    (Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, with the tight conversion of `ApproxZCDP`).
+    The part ``spent`` of delta pays for the deltas of requests. The rest of delta turns the sum of the rhos into an
+    epsilon. Requests for pure DP, approximate DP, zCDP and approximate zCDP may come in any order, and the total does
+    not depend on it (Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, with the tight conversion of `ApproxZCDP`).
 
     >>> guard = AdvancedFilter(ApproxDP(1.0, 1e-6), spent=5e-7)
     >>> print(guard.claim, guard.inner)
@@ -143,7 +150,7 @@ class AdvancedFilter(TotalFilter):
     """
 
     budget: ApproxDP
-    spent: float  # of delta, below it
+    spent: float  # the part of delta for the requests' deltas, less than delta
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -161,9 +168,10 @@ class AdvancedFilter(TotalFilter):
 
 @dataclass(frozen=True)
 class Opening:
-    """What is requested to open sessions: each gets the share; of ``parts`` sessions each sees one part of the data.
+    """A request that opens sessions, each with the given share of the budget.
 
-    Its answer is always 0. It costs the share once, since a record is in one part only (parallel composition).
+    With several ``parts`` each session sees one part of the data. The answer is always 0. The request costs the share
+    only once, because a record is in one part only (parallel composition).
     """
 
     share: float
@@ -177,11 +185,12 @@ class Opening:
 
 @dataclass(frozen=True)
 class AdaptiveSessions(TotalFilter):
-    """Sessions opened as answers say, with shares as answers say: fully concurrent composition.
+    """Sessions that are opened, and whose shares are chosen, by earlier answers: fully concurrent composition.
 
-    Session 0 has the budget. A request for `Opening` in a session is granted if the share is left there; the sessions
-    that it opens get the next numbers. A mechanism asked in a session of a partition must be about its part: have
-    ``part`` equal to its place. Adaptive shares: Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang (2023).
+    Session 0 has the budget. A request for `Opening` in a session is granted if the session has the share left. The
+    opened sessions get the next numbers. A mechanism that is asked in a session of a partition must be about the part
+    of this session: its attribute ``part`` must equal the session's place in the partition. Adaptive shares: Haney,
+    Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang (2023).
 
     >>> guard = AdaptiveSessions(PureDP(3.0))
     >>> ledger = Ledger().after(Request(Opening(1.0, parts=2)), True)
@@ -194,7 +203,7 @@ class AdaptiveSessions(TotalFilter):
         _without_delta(self.budget)
 
     def open(self, ledger: Ledger) -> list[Session]:
-        """All sessions after what the ledger holds, in the order of their numbers."""
+        """Return all sessions after the requests of the ledger, in the order of their numbers."""
         sessions = [Session(self.budget.parameter)]
         for request in ledger.granted:
             mechanism, asked = request.mechanism, sessions[request.session]
@@ -224,7 +233,10 @@ class AdaptiveSessions(TotalFilter):
 
 @dataclass(frozen=True)
 class Session:
-    """One open session: its share, its part of the data (None for all), and what was asked, given away and is left."""
+    """One open session: its share, its part of the data (None for all data), the granted requests, and its budget.
+
+    ``taken`` is the budget given to sessions opened in this one, and ``left`` is the budget that remains.
+    """
 
     share: float
     part: int | None = None
@@ -235,12 +247,12 @@ class Session:
 
 @dataclass(frozen=True)
 class SubSessions(TotalFilter):
-    """A session with a budget that opens sub-sessions, each with a share of it; all may be asked in any order.
+    """A session whose budget is divided among itself and sub-sessions with fixed shares; all may be asked in any order.
 
     Session 0 keeps what the shares leave. Each session is an interactive mechanism of its own, and the sum of their
-    budgets holds for all together: Vadhan and Wang (2021) for pure DP, Lyu (2022) for zCDP.
+    budgets bounds the loss of all sessions together: Vadhan and Wang (2021) for pure DP, Lyu (2022) for zCDP.
 
-    Raises `AuditError` if the shares exceed the budget, or one is not above 0.
+    Raises `AuditError` if the shares exceed the budget, or if a share is not above 0.
 
     >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> guard = SubSessions(PureDP(1.0), (0.3, 0.3))
@@ -272,9 +284,12 @@ class SubSessions(TotalFilter):
 
 @dataclass(frozen=True)
 class Unlimited(Filter):
-    """Grants everything: for an odometer to watch. The claim is what the given number of requests can cost at most."""
+    """A filter that grants every request, for use with an odometer.
 
-    worst: Budget  # stated by the caller
+    The claim is the most that the given number of requests can cost.
+    """
+
+    worst: Budget  # the greatest total cost of the requests, stated by the caller
 
     @property
     def claim(self) -> Budget:
@@ -290,18 +305,18 @@ def _without_delta(budget: Budget) -> None:
 
 
 def covers(budget: float, unit: Budget, requests: Sequence[Request]) -> bool:
-    """Whether a budget in the given unit covers the requests together."""
+    """Return whether a budget in the given unit covers the requests together."""
     whole = total(unit, requests)
     fits = whole.parameter <= budget * ROUNDING
     return fits and getattr(whole, "delta", 0.0) <= getattr(unit, "delta", 0.0) * ROUNDING
 
 
 class Odometer(Protocol):
-    """Reports what is spent: a bound on the privacy loss that holds at all times but with probability ``failure``."""
+    """A running bound on the privacy loss, which holds at all times except with probability ``failure``."""
 
     @property
     def failure(self) -> float:
-        """Probability that the loss ever exceeds the reading."""
+        """Probability that the privacy loss ever exceeds the reading."""
 
     def reading(self, ledger: Ledger) -> float:
         """Bound on the privacy loss of the transcript so far, in nats."""
@@ -309,7 +324,7 @@ class Odometer(Protocol):
 
 @dataclass(frozen=True)
 class StopAt(Filter):
-    """A filter made of an odometer: nothing is granted that takes its reading beyond ``most``.
+    """A filter made of an odometer: it refuses a request that would take the reading beyond ``most``.
 
     >>> StopAt(PureOdometer(), 1.0).claim, StopAt(RenyiOdometer(4.0, 0.01), 2.0).claim
     (PureDP(epsilon=1.0), ApproxDP(epsilon=2.0, delta=0.01))
@@ -329,7 +344,7 @@ class StopAt(Filter):
 
 @dataclass(frozen=True)
 class PureOdometer:
-    """Epsilon spent so far: the privacy loss of what was seen never exceeds it (Rogers et al. 2016)."""
+    """An odometer of the epsilon spent so far, which the privacy loss never exceeds (Rogers et al. 2016)."""
 
     failure: ClassVar[float] = 0.0
 
@@ -339,9 +354,9 @@ class PureOdometer:
 
 @dataclass(frozen=True)
 class RenyiOdometer:
-    """Bound on the loss from the divergences of one order: exp((order - 1) (L - R)) is a supermartingale.
+    """An odometer from the divergences of one order: exp((order - 1) (L - R)) is a supermartingale.
 
-    L is the privacy loss so far and R the sum of the divergences: by Ville's inequality L <= R + log(1/delta) / (order
+    L is the privacy loss so far and R the sum of the divergences. By Ville's inequality L <= R + log(1/delta) / (order
     - 1) at all times with probability 1 - delta (Feldman and Zrnic 2021).
     """
 
@@ -362,18 +377,18 @@ class RenyiOdometer:
 
 @dataclass(frozen=True)
 class ConcentratedOdometer:
-    """Bound on the privacy loss that holds at all times at once, except with probability delta + lost.
+    """An odometer whose bound holds at all times at once, except with probability delta + lost.
 
-    Under rho-zCDP steps of any adaptive choice, exp(s L - s (s + 1) R), with L the privacy loss and R the sum of rhos
-    so far, is a supermartingale for each s > 0, so by Ville's inequality L <= (s + 1) R + log(1/delta) / s at all times
-    with probability 1 - delta; Whitehouse, Ramdas, Rogers and Wu (2023) mix it over s. The bound is tightest where R
-    is near ``target``. It reads Gaussian DP as mu^2 / 2-zCDP, and approximate DP and zCDP while their deltas add up to
-    at most ``lost``, from when on it reads infinity.
+    Let L be the privacy loss and R the sum of rhos so far. Under rho-zCDP steps of any adaptive choice, exp(s L - s (s
+    + 1) R) is a supermartingale for each s > 0. By Ville's inequality, L <= (s + 1) R + log(1/delta) / s at all times
+    with probability 1 - delta. Whitehouse, Ramdas, Rogers and Wu (2023) mix this supermartingale over s. The bound is
+    tightest where R is near ``target``. The odometer reads Gaussian DP as mu^2 / 2-zCDP. It reads approximate DP and
+    approximate zCDP while their deltas add up to at most ``lost``, and afterwards its reading is infinite.
     """
 
     delta: float
-    target: float  # the rho at which it is as tight as rho + 2 sqrt(rho log(1/delta))
-    lost: float = 0.0  # what the deltas of requests may add up to
+    target: float  # the rho at which the bound is as tight as rho + 2 sqrt(rho log(1/delta))
+    lost: float = 0.0  # greatest sum of the deltas of requests
 
     def __post_init__(self) -> None:
         fraction(self.delta, "delta of the odometer", open_below=True)

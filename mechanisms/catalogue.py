@@ -1,7 +1,8 @@
-"""The catalogue: every reference mechanism and incorrect variant of the main table, where it is from, what is wrong.
+"""The catalogue: every reference mechanism and incorrect variant of the main table, with its source and its mistake.
 
-Parameters are chosen so that each claim is nearly attained, or clearly broken, in events that 10^6 runs see often.
-Where one output sums up many noisy answers a claim by composition is far from attained: the pairs are the best found.
+Parameters are chosen so that 10^6 runs often show events in which a claim is nearly attained, or clearly broken. Where
+one output summarises many noisy answers, a claim by composition is far from attained; such rows use the best pairs that
+were found.
 """
 
 from __future__ import annotations
@@ -124,30 +125,30 @@ _SLOPES = SlopeLosses(tuple(range(32)), most=10)
 _QUARTILES = (interquartile_range, tuple(range(6)), 5)
 _INTERVAL = StableMedian(0.0, 100.0)
 _MEAN = {"epsilon": 4.0, "delta": 0.01, "outlier": 6.0, "dimension": 2}
-# how many records hold each of 0, 1, 2, ...; found by hill climbing on the exact epsilon, or delta, of the pair
+# numbers of records that hold 0, 1, 2, ...; hill climbing on the exact epsilon, or delta, of the pair found them
 _TIGHTEST = (17, 2, 0, 1, 7, 15, 0, 11)
 _LEAKIEST = (0, 2, 6, 0, 13, 10, 1, 4, 2, 16, 5, 6, 2, 17, 0, 0, 0, 0, 11, 19, 0, 0, 11, 21, 0, 1, 2, 20, 5, 18, 5, 0)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A mechanism of the main table, and an entry for its main claim and for each further one that has a source."""
+    """A mechanism of the main table, with one entry for its main claim and one for each further sourced claim."""
 
-    name: str  # of an incorrect variant, that an audit must refute, it begins with "broken/"
+    name: str  # begins with "broken/" for an incorrect variant, which an audit must refute
     mechanism: Reference
     source: str
     reason: str = ""  # what is wrong, in one line
-    zcdp: str = ""  # zcdp, gdp: sources of these claims, audited as ``name``-zcdp and ``name``-gdp
+    zcdp: str = ""  # ``zcdp`` and ``gdp`` are sources of such claims, audited as ``name``-zcdp and ``name``-gdp
     gdp: str = ""
-    claim: Claim | None = None  # in place of the mechanism's main claim
-    pair: DatasetPair | int | None = None  # in place of all of the mechanism's own: one of them, or another one
-    in_bits: bool = False  # whether the claim is about an implementation to the last bit
+    claim: Claim | None = None  # replaces the mechanism's main claim
+    pair: DatasetPair | int | None = None  # a pair, or the place of one of the mechanism's own pairs; by default all
+    in_bits: bool = False  # whether the claim covers an implementation including the last bits of its outputs
 
 
 def rows() -> list[Row]:
     """Return the mechanisms of the main table, in the order of the table."""
     of_groups = AsinhCounts(0.5, 0.3)
-    ten = DatasetPair((9,), (10,), "groups of 9 and 10")  # the main claim is of the smallest group
+    ten = DatasetPair((9,), (10,), "groups of 9 and 10")  # the main claim is about the smallest group
     hull = MonotoneHull(range(4), function=sum, domain=(-1, 3))
     points = Maximum(tuple(range(32)))
     gambler = Gambler((0.4, 0.6), 4, delta=0.005, lead=1)
@@ -197,7 +198,7 @@ def rows() -> list[Row]:
             down_sensitivity.PublishedBinarySearch.calibrated(Maximum(tuple(range(6))), 3.0, 0.5),
             f"{DOWN_SENSITIVITY}, noisy_binary_search, as published",
             "up to 3 comparisons among 6 outputs, not log2 6 = 2.58"),
-        # the public benchmark, on which every auditor is measured, and its relatives: their outputs are vectors
+        # the public benchmark, on which every auditor is measured, and similar mechanisms; their outputs are vectors
         Row("sparse-vector-1", SparseVector1(1.0), "Lyu, Su and Li 2017, Algorithm 1"),
         Row("sparse-vector-2", SparseVector2(1.0), "Lyu, Su and Li 2017, Algorithm 2"),
         Row("numerical-sparse-vector", NumericalSparseVector(1.0), "Lyu, Su and Li 2017, Algorithm 7"),
@@ -247,7 +248,7 @@ def rows() -> list[Row]:
         Row("stable-histogram", StableHistogram(1.0, 1e-3), f"{STABILITY_NOTES}, stable histograms", pair=0),
         Row("stable-histogram-2", StableHistogram(1.0, 0.1),
             f"{STABILITY_NOTES}, stable histograms, case 2: a key that appears",
-            claim=ApproxDP(0.0, 0.1 / 2.0), pair=1),  # it costs a delta, and no epsilon
+            claim=ApproxDP(0.0, 0.1 / 2.0), pair=1),  # a new key costs a delta, and no epsilon
         Row("gaussian-histogram", GaussianHistogram(0.5, 0.01),
             f"{_GENERIC}; Swanberg, Desfontaines and Haney 2023; proof in docs/explanation/mechanisms.md", pair=0),
         Row("smooth-median-cauchy", SmoothMedianCauchy(_INTERVAL, 1.0), f"{SMOOTH}, Lemma 2.7, loss computed", pair=0),
@@ -362,7 +363,7 @@ def rows() -> list[Row]:
             down_sensitivity.InteriorPointUntested(Maximum(tuple(range(32))), epsilon=2.0, delta=0.001, beta=0.9),
             "Beimel, Nissim and Stemmer 2013, misapplied", "the best block is taken however small its lead is",
             pair=_one_more(_LEAKIEST, 25)),
-        # composed, few and cheap: experiments/interactive.py and its siblings audit more
+        # compositions, only the fast ones: experiments/interactive.py and similar studies audit more
         Row("composed-response", Sequential.copies(RandomisedResponse(1.0), 2),
             f"{_BLOG}, 'Composition basics', Basic Composition"),
         Row("repeated-response", RepeatedResponse(0.5, 3), "Kairouz, Oh and Viswanath 2015, Theorem 3.3"),

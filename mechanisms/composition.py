@@ -1,4 +1,4 @@
-"""Sequential composition: several mechanisms, fixed in advance, run on the same data with noise of their own."""
+"""Sequential composition: several mechanisms, fixed in advance, run on the same data with independent noise."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from epsaudit.running.protocols import Mechanism, OutputDistribution
 
 @dataclass(frozen=True)
 class ProductLaw:
-    """Independent outputs side by side: a matrix where all are numbers, else tuples."""
+    """Law of several independent outputs: rows of a matrix if all outputs are numbers, else tuples."""
 
-    parts: tuple[OutputDistribution, ...]  # the law of each output. `epsaudit.mechanisms.exact` reads them
+    parts: tuple[OutputDistribution, ...]  # the law of each output; `epsaudit.mechanisms.exact` reads these laws
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Draw ``size`` outputs, shape (size, parts) or, for tuples, (size,)."""
@@ -75,7 +75,7 @@ class Sequential(Reference):
 
     @classmethod
     def copies(cls, mechanism: Mechanism, count: int) -> Sequential:
-        """Compose ``count`` copies of one mechanism; raises `AuditError` unless that is a whole number above 0."""
+        """Compose ``count`` copies of one mechanism; raise `AuditError` if this is not a whole number above 0."""
         return cls(*[mechanism] * whole_at_least(count, 1, "number of copies"))
 
     @property
@@ -85,7 +85,7 @@ class Sequential(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """Whatever of basic composition, zCDP and Gaussian DP all parts have a claim for, in this order."""
+        """Claims of basic composition, zCDP and Gaussian DP, in this order, as far as all parts support them."""
         found: list[Claim] = []
         points = self._of(PureDP, ApproxDP)
         if points is not None:
@@ -99,7 +99,7 @@ class Sequential(Reference):
         return tuple(found)
 
     def advanced(self, delta: float) -> ApproxDP:
-        """Claim by advanced composition; see `epsaudit.mechanisms.accounting.advanced`."""
+        """Return the claim by advanced composition; see `epsaudit.mechanisms.accounting.advanced`."""
         points = self._of(PureDP, ApproxDP)
         if points is None:
             raise AuditError("Advanced composition needs parts with pure or approximate DP claims.")
@@ -113,7 +113,7 @@ class Sequential(Reference):
         return accounting.numeric(self._distributions, delta)
 
     def trade_off(self, epsilons: Sequence[float]) -> TradeOff:
-        """Claim of a trade-off curve by numeric composition; see `epsaudit.mechanisms.accounting.trade_off`."""
+        """Return a trade-off curve by numeric composition; see `epsaudit.mechanisms.accounting.trade_off`."""
         return accounting.trade_off(self._distributions, epsilons)
 
     @property
@@ -132,7 +132,7 @@ class Sequential(Reference):
         return self.mechanisms[0].worst_pairs()
 
     def _of(self, *kinds: type[Claim]) -> list[Claim] | None:
-        """One claim of these kinds a part, the earlier kinds first; None if a part has none."""
+        """Return one claim of each part, earlier kinds first, or None if some part has no claim of these kinds."""
         chosen = []
         for one in self.mechanisms:
             offered = getattr(one, "claims", (one.claim,))
@@ -145,7 +145,10 @@ class Sequential(Reference):
 
 @singledispatch
 def loss_distribution(mechanism: Any) -> Any:
-    """Privacy loss distribution of a mechanism's worst pair, from dp-accounting; its claim's by default."""
+    """Return the privacy loss distribution of dp-accounting for a mechanism's worst pair.
+
+    For a mechanism without an implementation of its own, it is that of the worst pair under its claim.
+    """
     return accounting.loss_distribution(mechanism.claim)
 
 
@@ -172,7 +175,7 @@ def _(mechanism: Gaussian) -> Any:
 
 @loss_distribution.register
 def _(mechanism: RandomisedResponse) -> Any:
-    if mechanism.answers == 2:  # the claim's own pair; dp-accounting rounds the other's two losses up by a step each
+    if mechanism.answers == 2:  # use the claim's pair: dp-accounting rounds both losses of its own pair up by a step
         return accounting.loss_distribution(mechanism.claim)
     noise = (1.0 - mechanism.truth) * mechanism.answers / (mechanism.answers - 1)
     return accounting.library().from_randomized_response(

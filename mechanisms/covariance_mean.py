@@ -1,7 +1,8 @@
-"""Private means whose noise has the shape of the data, with no private covariance: propose, test, release.
+"""Private means whose noise has the shape of the data, without a private covariance: propose, test, release.
 
-First levels of outlyingness, and from them a covariance and a mean that one record moves little where few are outlying:
-the parts of Brown, Hopkins and Smith (2023) without noise. docs/explanation/covariance-aware-mean.md has the proofs.
+The module first computes levels of outlyingness, and from them a covariance and a mean. If few records are outlying,
+one record moves these two only a little. They are the noiseless parts of Brown, Hopkins and Smith (2023). The proofs
+are in docs/explanation/covariance-aware-mean.md.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 Levels = NDArray[np.intp]
 
 _BLOCK = 1 << 22
-"""Distances computed at a time: 32 MiB."""
+"""Number of distances that are computed at a time: 32 MiB."""
 
 
 @dataclass(frozen=True)
 class Stability:
-    """The constants of the proof, for n records, k and the outlier threshold lambda_0.
+    """The constants of the stability proof, for n records, k levels and the outlier threshold lambda_0.
 
     >>> bounds = Stability(4000, 20, 5.0)
     >>> bounds.possible, round(bounds.covariance, 5), round(bounds.mean, 5), bounds.references
     (True, 0.00572, 0.00348, 82)
     """
 
-    records: int  # n; the covariance has m = n // 2 differences
-    levels: int  # k: scores end at k, and levels at 2 k
+    records: int  # n; the covariance is computed from m = n // 2 differences
+    levels: int  # k, the greatest score; levels go up to 2 k
     outlier: float  # lambda_0, the squared Mahalanobis norm from which a difference is outlying at level 0; above 0
 
     @property
@@ -46,17 +47,17 @@ class Stability:
 
     @property
     def references(self) -> int:
-        """Number of records to which all are compared, r: any two good ones have a common unchanged reference."""
+        """Number r of records to which all records are compared: any two good records share an unchanged reference."""
         return 4 * self.levels + 2
 
     @property
     def possible(self) -> bool:
-        """Whether Lemmas 2 and 4 hold for so few records: norms stay bounded, gamma is below 1."""
+        """Whether Lemmas 2 and 4 hold for this number of records: norms stay bounded, and gamma is below 1."""
         room = 1.0 / self.outlier - (3 * self.levels - 1) / max(self.differences, 1)
         return self.records >= self.references and self.differences > self.levels and room > 0.0 and self.covariance < 1
 
     def threshold(self, level: int) -> float:
-        """Greatest squared norm of a difference at a level, lambda_l: 1 / lambda_l = 1 / lambda_0 - l / m."""
+        """Return lambda_l, the greatest squared norm of a good difference: 1 / lambda_l = 1 / lambda_0 - l / m."""
         return 1.0 / (1.0 / self.outlier - level / self.differences)
 
     @property
@@ -72,7 +73,7 @@ class Stability:
 
     @property
     def mean(self) -> float:
-        """Lemma 4's Delta: how far apart neighbours' means are, in the norm of either covariance."""
+        """Lemma 4's Delta: the greatest distance of neighbours' means, in the norm of either covariance."""
         k, gamma = self.levels, self.covariance
         widest = 2.0 * math.sqrt(self.radius) * (1.0 - gamma) ** (-k - 0.5)
         return (2.0 - 1.0 / k) * widest / (self.records - k + 1)
@@ -80,24 +81,25 @@ class Stability:
 
 @dataclass(frozen=True, eq=False)
 class StableMean:
-    """Stable covariance and mean of one dataset, with their scores."""
+    """Stable covariance and mean of one dataset, and their score."""
 
-    data: Floats  # shape (n, d): the records, in an order that does not depend on them
+    data: Floats  # shape (n, d): the records, in an order that does not depend on their values
     bounds: Stability  # the constants
 
     @cached_property
     def differences(self) -> Floats:
-        """Differences y_i = (x_i - x_(i+m)) / sqrt(2), shape (m, d): their second moments are the covariance."""
+        """Differences y_i = (x_i - x_(i+m)) / sqrt(2), shape (m, d); the covariance is their second moment."""
         m = self.bounds.differences
         return (self.data[:m] - self.data[m : 2 * m]) / math.sqrt(2.0)
 
     @cached_property
     def difference_levels(self) -> Levels:
-        """Least level at which each difference is good, 2 k + 1 for none; shape (m,).
+        """Least level at which each difference is good, or 2 k + 1 if there is no such level; shape (m,).
 
-        S_l is the largest subset S all of whose y have y' Sigma_S^-1 y <= lambda_l, Sigma_S = sum_S y y' / m; empty if
-        that is singular. Points that violate it in a set violate it in all its subsets, so that they can be dropped
-        until none does. S_l shrinks as l falls: l starts at 2 k, and levels at which nothing changes are skipped.
+        S_l is the largest subset S all of whose y have y' Sigma_S^-1 y <= lambda_l, Sigma_S = sum_S y y' / m; S_l is
+        empty if this matrix is singular. A point that violates the condition in a set violates it in all subsets that
+        contain the point. So points can be dropped until no point violates it. S_l shrinks as l falls. The computation
+        therefore starts at l = 2 k, and skips levels at which nothing changes.
         """
         m, last = self.bounds.differences, 2 * self.bounds.levels
         thresholds = np.array([self.bounds.threshold(level) for level in range(last + 1)])
@@ -124,7 +126,10 @@ class StableMean:
 
     @cached_property
     def record_levels(self) -> Levels:
-        """Least level l at which all but l references are within (1 - gamma)^-l 2 lambda_0; shape (n,)."""
+        """Least level of each record, shape (n,).
+
+        It is the least l at which all but l references are within a squared distance of (1 - gamma)^-l 2 lambda_0.
+        """
         scale = np.sqrt(np.diag(self.covariance))
         factor = np.linalg.cholesky(self.covariance / np.outer(scale, scale))
         white = np.linalg.solve(factor, ((self.data - self._centre) / scale).T).T
@@ -139,7 +144,7 @@ class StableMean:
         distances -= 2.0 * records @ references.T
         levels = np.zeros(len(records), np.intp)
         far = np.flatnonzero(distances.max(axis=1) > self.bounds.radius)
-        farthest = -np.sort(-distances[far], axis=1)[:, : last + 1]  # the l-th must be in reach at level l
+        farthest = -np.sort(-distances[far], axis=1)[:, : last + 1]  # the l-th must be in the radius of level l
         reach = self.bounds.radius * (1.0 - self.bounds.covariance) ** -np.arange(last + 1.0)
         good = farthest <= reach
         levels[far] = np.where(good.any(axis=1), good.argmax(axis=1), last + 1)
@@ -147,20 +152,20 @@ class StableMean:
 
     @cached_property
     def score(self) -> int:
-        """The greater of the covariance's and the mean's score: from 0 to k, and k where nothing is promised."""
+        """The greater of the scores of the covariance and the mean: from 0 to k, where k promises nothing."""
         if self.covariance_score == self.bounds.levels:
             return self.bounds.levels
         return max(self.covariance_score, score(self.record_levels, self.bounds.levels))
 
     @cached_property
     def mean(self) -> Floats:
-        """Mean weighted by the share of the levels above k at which a record is good, shape (d,)."""
+        """Mean of the records weighted by the share of the levels above k at which each record is good, shape (d,)."""
         weights = weights_of(self.record_levels, self.bounds.levels)
         return np.asarray(self._centre + weights @ (self.data - self._centre) / weights.sum())
 
     @cached_property
     def _centre(self) -> Floats:
-        """A point among the records: subtracted first, it costs no digits where they are far from 0."""
+        """A point among the records. Subtracting it first keeps the digits of records that are far from 0."""
         return np.asarray(np.median(self.data[: self.bounds.references], axis=0))
 
 
@@ -194,13 +199,13 @@ def leverages(points: Floats) -> Floats:
 
 
 COVARIANCE_SHARE = 0.1
-"""Share of the release's delta that covers the change of the covariance: c is flat in it, within 2 % from 0.01 to 0.3
+"""Share of the release's delta that covers the change of the covariance: c varies by at most 2 % from 0.01 to 0.3
 at (1, 1e-6), n = 10^5, lambda_0 = 50."""
 
 
 @dataclass(frozen=True)
 class SubstituteInPlace(Adjacency):
-    """The datasets are arrays of as many records, of which the one at a single position differs."""
+    """Adjacency of two arrays with the same number of records, which differ in the record at one position."""
 
     description = "the value of the record at one position"
 
@@ -213,26 +218,28 @@ class SubstituteInPlace(Adjacency):
 
 
 def covariance_divergence(order: float, gamma: float) -> float:
-    """Renyi divergence of normal laws of one mean whose covariances differ as Lemma 2 allows: Lemma 3.
+    """Return the Renyi divergence of normal laws with one mean and covariances that differ as Lemma 2 allows: Lemma 3.
 
-    a h / (1 - a gamma) with h = (gamma / (1 - gamma))^2 / 2, for 1 < a < 1 / gamma.
+    For 1 < a < 1 / gamma it is a h / (1 - a gamma), with h = (gamma / (1 - gamma))^2 / 2.
     """
     return 0.5 * order * (gamma / (1.0 - gamma)) ** 2 / (1.0 - order * gamma)
 
 
 def covariance_loss(gamma: float, delta: float) -> float:
-    """Epsilon at delta of normal laws of one mean whose covariances differ as Lemma 2 allows: Lemma 3.
+    """Return the epsilon at delta of normal laws with one mean and covariances that differ as Lemma 2 allows: Lemma 3.
 
-    The divergence is converted at the best of a grid of orders between 1 and 1 / gamma; any order is sound.
+    The divergence is converted at the best of a grid of orders between 1 and 1 / gamma. Every order gives a
+    valid epsilon.
     """
     orders = 1.0 + np.geomspace(0.02, 0.98, 60) * (1.0 / gamma - 1.0)
     return min(renyi_to_epsilon(order, covariance_divergence(order, gamma), delta) for order in orders.tolist())
 
 
 def release_scale(bounds: Stability, epsilon: float, delta: float) -> float:
-    """Return c for which neighbours' N(mean, c^2 covariance) are (epsilon, delta)-close; infinite where none is.
+    """Return c for which neighbours' N(mean, c^2 covariance) are (epsilon, delta)-close, or infinity if there is none.
 
-    Theorem 1 (ii): what Lemma 3 leaves of epsilon and delta pays for the shift of the mean, by Lemma 4.
+    Theorem 1 (ii): Lemma 3 uses a part of epsilon and delta for the change of the covariance. The rest pays for the
+    shift of the mean, by Lemma 4.
 
     >>> few, many = Stability(400, 10, 6.0), Stability(4000, 10, 6.0)
     >>> release_scale(few, 2.0, 0.005), round(release_scale(many, 2.0, 0.005), 5)
@@ -249,12 +256,13 @@ def release_scale(bounds: Stability, epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class CovarianceAwareMean(Reference):
-    """A stable mean plus normal noise of c^2 times a stable covariance, where a noisy test of their score passes.
+    """A stable mean plus normal noise with c^2 times a stable covariance, released if a noisy test of the score passes.
 
-    Brown, Hopkins and Smith (2023), Algorithms 1 to 3, with constants that are derived anew. (epsilon, delta)-DP for
-    arrays of n finite records in R^d, enough for the proof, under substitution in place: Theorem 1 of
-    docs/explanation/covariance-aware-mean.md. The error in Mahalanobis distance does not depend on the covariance.
-    Records whose order may depend on them must be shuffled first; this makes the claim hold for multisets, too.
+    Brown, Hopkins and Smith (2023), Algorithms 1 to 3, with constants that are derived anew. The mechanism is (epsilon,
+    delta)-DP under substitution in place, for arrays of n finite records in R^d with n large enough for the proof:
+    Theorem 1 of docs/explanation/covariance-aware-mean.md. The error in Mahalanobis distance does not depend on the
+    covariance. If the order of the records may depend on their values, shuffle them first; the claim then holds for
+    multisets, too.
 
     >>> mechanism = CovarianceAwareMean(3.0, 1e-3, outlier=20.0, dimension=2)
     >>> mechanism.test.levels, mechanism.least_records
@@ -266,8 +274,8 @@ class CovarianceAwareMean(Reference):
 
     epsilon: float  # privacy loss in nats, above 0; the share ``test_share`` of it goes to the test
     delta: float  # in (0, 1); half of it goes to the test
-    # lambda_0: differences of two records, divided by sqrt(2), of a greater squared Mahalanobis norm are outlying. At
-    # least about d + 2 sqrt(d log n) + 2 log n for normal data, or the test refuses; above 0
+    # lambda_0, above 0: a difference of two records, divided by sqrt(2), is outlying if its squared Mahalanobis norm
+    # is greater. For normal data it must be at least about d + 2 sqrt(d log n) + 2 log n, or the test refuses
     outlier: float
     dimension: int  # d, at least 1
     test_share: float = 1.0 / 3.0  # in (0, 1)
@@ -292,7 +300,7 @@ class CovarianceAwareMean(Reference):
         return Stability(records, self.test.levels, self.outlier)
 
     def noise(self, records: int) -> float:
-        """c, the scale of the noise relative to the covariance; infinite for too few records."""
+        """Return c, the scale of the noise relative to the covariance; it is infinite for too few records."""
         return release_scale(self.bounds(records), (1.0 - self.test_share) * self.epsilon, self.delta / 2.0)
 
     @cached_property
@@ -325,18 +333,25 @@ class CovarianceAwareMean(Reference):
         return RefusableNormal(fit.mean, self.noise(len(fit.data)) ** 2 * fit.covariance, passes, refuses)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Outliers for which about half of the tests pass, and a record that crosses the data; a covariance moved."""
+        """Return two pairs: one moves the mean, the other the covariance.
+
+        In the first pair a record crosses the data, and the number of outliers is such that about half of the
+        tests pass.
+        """
         return self.poles(8), spread(self.bounds(8 * self.least_records), self.dimension)
 
     def poles(self, times: int, outliers: int | None = None) -> DatasetPair:
-        """See `poles`: ``times`` as many records as the proof needs, and outliers that pass half of the tests."""
+        """Return the pair of `poles` for ``times`` as many records as the proof needs.
+
+        By default the number of outliers is such that half of the tests pass.
+        """
         if outliers is None:
             outliers = math.floor(self.test.levels - self.test.reach)
         return poles(self.bounds(times * self.least_records), self.dimension, outliers)
 
 
 SLACK = 1e-3
-"""By how much, relatively, records of the pairs stay inside thresholds, so that rounding decides nothing."""
+"""Relative distance of the pairs' records from thresholds, so that rounding does not move them across."""
 
 
 def as_records(dataset: Any, dimension: int) -> Floats:
@@ -355,17 +370,18 @@ def as_records(dataset: Any, dimension: int) -> Floats:
 
 
 def poles(bounds: Stability, dimension: int, outliers: int) -> DatasetPair:
-    """Most records at one pole, the references at 0, outliers and a last reference at the other: it crosses over.
+    """Return a pair in which one reference crosses from one pole to the other.
 
-    The outliers miss k + 1 references, or one more once the last reference has left them, and so each loses a share
-    1 / k of its weight in the mean. Scores are ``outliers`` + 2 and ``outliers``; covariances are equal.
+    Most records are at one pole, most references at 0, and the outliers and the last reference at the other pole. The
+    outliers miss k + 1 references, or one more after the last reference has left them, so each outlier loses a share 1
+    / k of its weight in the mean. Scores are ``outliers`` + 2 and ``outliers``; covariances are equal.
 
     >>> pair = poles(Stability(4000, 10, 6.0), 2, 3)
     >>> pair.x.shape, int((pair.x != pair.x_prime).any(axis=1).sum())
     ((4000, 2), 1)
     """
     m, k = bounds.differences, bounds.levels
-    # pairs (pole or reference, 0) make the variance of the first axis, pairs (+b, -b) those of the others
+    # pairs (pole or reference, 0) give the variance of the first axis, pairs (+b, -b) those of the other axes
     least = bounds.references + outliers
     share = 0.5
     for _ in range(60):  # how far 0 is from the pole: 2 / share + (d - 1) / (2 (1 - share)) = 2 lambda_0
@@ -395,7 +411,7 @@ def spread(bounds: Stability, dimension: int) -> DatasetPair:
 
     All other records are at 1 or -1 along an axis.
     """
-    rng = np.random.default_rng(0)  # fixed data: which signs go with which axes matters little
+    rng = np.random.default_rng(0)  # fixed data: the signs hardly matter
     data = np.zeros((bounds.records, dimension))
     data[np.arange(len(data)), np.arange(len(data)) % bounds.differences % dimension] = rng.choice(
         [-1.0, 1.0], len(data)

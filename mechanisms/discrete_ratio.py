@@ -1,7 +1,7 @@
 """Private ratios from whole-number noise: the law of a ratio of two noisy counts is discrete and known exactly.
 
-It stands apart from `epsaudit.mechanisms.ratio`, whose laws have densities. Noise in doubles leaks in its last bits
-(Mironov 2012); whole numbers have none.
+The module is separate from `epsaudit.mechanisms.ratio`, whose laws have densities. Noise in double precision leaks
+through its last bits (Mironov 2012); whole-number noise does not.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import answers, ones_and_records
 
 LARGEST_DENOMINATOR = 10**7
-"""Of the fractions that doubles are read as: two fractions with denominators up to this differ by 1e-14 or more."""
+"""Largest denominator of a fraction as which a double is read. Two such fractions differ by at least 1e-14."""
 
 
 @dataclass(frozen=True)
 class CountsRatioLaw:
-    """Law of max(A, 0) / (max(A, 0) + max(B, 0)), 0 / 0 read as 0, for discrete Laplace variates A and B.
+    """Law of max(A, 0) / (max(A, 0) + max(B, 0)) for discrete Laplace variates A and B; 0 / 0 counts as 0.
 
     A ratio p / q in lowest terms, 0 < p < q, comes from A = k p, B = k (q - p) for k = 1, 2, ...: its probability is
-    the sum of the products. ``support`` leaves out counts with a probability below 1e-18; ``log_density`` leaves out
-    nothing but multiples k that are as rare. Counts must be below 10^7.
+    the sum of the products. ``support`` leaves out counts with a probability below 1e-18. ``log_density`` leaves out
+    only multiples k whose probability is as small. Counts must be below 10^7.
 
     >>> law = CountsRatioLaw(1, 2, 1.0)
     >>> np.exp(law.log_density([0.0, 1 / 3, 1.0])).round(4).tolist()
@@ -42,7 +42,7 @@ class CountsRatioLaw:
 
     ones: int
     zeros: int
-    scale: float  # of the noise on both counts
+    scale: float  # scale of the noise on both counts
 
     @cached_property
     def laws(self) -> tuple[DiscreteLaplaceLaw, DiscreteLaplaceLaw]:
@@ -63,13 +63,13 @@ class CountsRatioLaw:
         return np.asarray(ones / np.maximum(ones + zeros, 1))
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of each output, shape (size,); -inf for what is no ratio of two counts."""
+        """Log-probability of each output, shape (size,); -inf for an output that is not a ratio of two counts."""
         values, places = np.unique(np.asarray(outputs, float), return_inverse=True)
         return np.array([self._log_probability(value) for value in values.tolist()])[places]
 
     def _log_probability(self, value: float) -> float:
         ones, zeros = self.laws
-        if value == 0.0:  # no ones, whatever the zeros
+        if value == 0.0:  # no ones and any number of zeros
             return float(ones.log_cdf(0))
         if value == 1.0:  # ones, and no zeros
             mirrored = DiscreteLaplaceLaw(-self.ones, self.scale)
@@ -89,10 +89,11 @@ class CountsRatioLaw:
 class DiscreteCountsRatio(Reference):
     """The share of ones from counts of ones and zeros with discrete Laplace noise of scale 1 / epsilon: epsilon-DP.
 
-    As `CountsRatio`, the algorithm of Kulesza, Suresh and Wang (2024), with the discrete noise that 'Privately bounding
-    local sensitivity' (2024) names in its note 1. One record that joins or leaves moves one of the two counts by 1, so
-    that the pair is epsilon-DP (Ghosh, Roughgarden and Sundararajan 2012). Counts below 0 are taken for 0, which is
-    post-processing, and the share of nobody for 0. The output is the double nearest to a fraction of two counts.
+    As for `CountsRatio`, the algorithm is that of Kulesza, Suresh and Wang (2024); the discrete noise is that of note 1
+    of 'Privately bounding local sensitivity' (2024). A record that joins or leaves moves one of the two counts by 1, so
+    the pair of counts is epsilon-DP (Ghosh, Roughgarden and Sundararajan 2012). Negative counts are replaced by 0,
+    which is post-processing. The share of an empty dataset counts as 0. The output is the double nearest to a fraction
+    of two counts.
 
     >>> law = DiscreteCountsRatio(1.0)((1, 0, 0))
     >>> law.sample(3, np.random.default_rng(0)).tolist(), str(DiscreteCountsRatio(1.0).claim)
@@ -102,7 +103,7 @@ class DiscreteCountsRatio(Reference):
     epsilon: float
     name: ClassVar[str] = "private ratio, ones and zeros, discrete noise"
     adjacency = AddRemove()
-    # the first who says 1: no noise of one sign hides it, as the share 0 is common
+    # the record that joins is the only 1, which shows well because the share 0 is likely without it
     pair = DatasetPair(answers(0, 5), answers(1, 5), "5 zeros against 5 zeros and a one")
 
     def __call__(self, dataset: Dataset) -> CountsRatioLaw:

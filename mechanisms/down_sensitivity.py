@@ -1,7 +1,8 @@
 """Monotone queries of unbounded sensitivity, answered through losses: shifted inverse sensitivity and noisy searches.
 
-The output is an underestimate of the answer, off by no more than removing a few records would move it: losses have
-sensitivity 1.
+The loss l(x, y) is the number of records to remove until the answer is at most y; it has sensitivity 1. lbar(x, y) is
+the number of removals until the answer is below y. The output is an underestimate of the answer. Its error is at most
+the change of the answer that the removal of a few records can cause: the down sensitivity DS.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from epsaudit.mechanisms.search import (
 
 @dataclass(frozen=True)
 class ShiftedInverseSensitivity(BoundedRange):
-    """The exponential mechanism on max(l - tau, tau - lbar): aim at the answer that tau removals would bring about.
+    """The exponential mechanism on max(l - tau, tau - lbar), which aims at the answer after tau removals.
 
-    tau = ceil((2 / epsilon) log(|Y| / beta)). epsilon-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability
-    1 - beta: Fang, Dong and Yi (2022), as in differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
-    Theorem 4 and note 4. epsilon^2/8-zCDP as every exponential mechanism.
+    tau = ceil((2 / epsilon) log(|Y| / beta)). epsilon-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability 1 -
+    beta: Fang, Dong and Yi (2022), as in differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
+    Theorem 4 and note 4. epsilon^2/8-zCDP, as for every exponential mechanism.
 
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = ShiftedInverseSensitivity(Maximum((0, 1, 2)), epsilon=1.0, beta=0.5)
@@ -51,7 +52,7 @@ class ShiftedInverseSensitivity(BoundedRange):
     (4, [0.018, 0.965, 0.018])
     """
 
-    query: MonotoneQuery  # what is asked; Y must fit into memory
+    query: MonotoneQuery  # the query; its set of outputs Y must fit into memory
     epsilon: float
     beta: float = 0.05
     name: ClassVar[str] = "shifted inverse sensitivity"
@@ -64,7 +65,7 @@ class ShiftedInverseSensitivity(BoundedRange):
 
     @property
     def rate(self) -> float:
-        """Log-weight lost with one unit of the shifted loss."""
+        """Decrease of the log-weight per unit of the shifted loss."""
         return self.share * self.epsilon
 
     def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
@@ -73,10 +74,12 @@ class ShiftedInverseSensitivity(BoundedRange):
         return FiniteLaw(self.query.outputs.tolist(), -self.rate * shifted)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """For pure DP nobody against one record at the greatest output; for zCDP a crowd that makes an even race.
+        """Return a pair for pure DP, and a pair of larger datasets for zCDP.
 
-        From loss m to m + 1 below the greatest output, the least output loses a factor e^{epsilon/2} in weight and
-        the others gain as much: the least output's rarity makes the pure bound, an even race the zCDP bound.
+        The first pair is no record against one record at the greatest output. From loss m to m + 1 below the
+        greatest output, the least output loses a factor e^{epsilon/2} in weight and the others gain as much. The
+        pure bound is attained where the least output is rare, and the zCDP bound where the least output is as likely
+        as all others together.
         """
         # the least output and the size - 1 others weigh the same where 2 rate (tau - loss) = log(size - 1)
         even = round(self.tau - math.log(self.query.size - 1) / (2.0 * self.rate) - 0.5)
@@ -87,7 +90,8 @@ class ShiftedInverseSensitivity(BoundedRange):
 class _NoisySearch(Reference):
     """Binary search for the least output whose noisy loss is at most tau."""
 
-    query: MonotoneQuery  # what is asked. Only its losses along one path of the search are ever evaluated
+    # the query; only its losses along one path of the search are ever evaluated
+    query: MonotoneQuery
     sigma: float  # scale or standard deviation of the noise, in records, above 0
     tau: float  # threshold on the noisy loss, in records, at least 0
     adjacency = AddRemove()
@@ -99,16 +103,16 @@ class _NoisySearch(Reference):
 
     @property
     def candidates(self) -> int:
-        """How many outputs can be returned, counted from the greatest: all of Y.
+        """Number of outputs that can be returned, counted from the greatest: all of Y.
 
-        The published search never returns the least output; this one starts with its lower end one place below, which
-        needs no more comparisons but where |Y| - 1 is a power of two.
+        The published search never returns the least output. This search starts with its lower end one place below the
+        least output. It needs an additional comparison only where |Y| - 1 is a power of two.
         """
         return self.query.size
 
     @property
     def steps(self) -> int:
-        """Greatest number of comparisons that a run can make."""
+        """Greatest number of comparisons in a run."""
         return comparisons(self.candidates)
 
     def __call__(self, dataset: Sequence[Any]) -> SearchLaw:
@@ -119,11 +123,11 @@ class _NoisySearch(Reference):
 class LaplaceBinarySearch(_NoisySearch):
     """Binary search with Laplace noise of scale sigma on every loss: (T / sigma)-DP for at most T comparisons.
 
-    Basic composition; (T tanh(1 / (2 sigma)) / sigma)-zCDP by the tight conversion of each comparison
-    (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5) and composition of zCDP (Bun and
-    Steinke 2016, Lemma 1.7), where the source has T / (2 sigma^2). Source: differentialprivacy.org, 'Beyond Local
-    Sensitivity via Down Sensitivity', noisy_binary_search, with the greatest number of comparisons T in place of the
-    published log2 |Y|, which falls short of it.
+    The claim is basic composition. The search is also (T tanh(1 / (2 sigma)) / sigma)-zCDP, by the tight conversion of
+    each comparison (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5) and composition of zCDP
+    (Bun and Steinke 2016, Lemma 1.7), where the source has T / (2 sigma^2). Source: differentialprivacy.org, 'Beyond
+    Local Sensitivity via Down Sensitivity', noisy_binary_search, with the greatest number of comparisons T in place of
+    the published log2 |Y|, which is too small.
 
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = LaplaceBinarySearch.calibrated(Maximum(range(1024)), epsilon=1.0, beta=0.05)
@@ -135,9 +139,10 @@ class LaplaceBinarySearch(_NoisySearch):
 
     @classmethod
     def calibrated(cls, query: MonotoneQuery, epsilon: float, beta: float = 0.05) -> LaplaceBinarySearch:
-        """Choose sigma and tau for epsilon-DP, with f(x) >= M(x) >= f(x) - DS^{2 tau}(x) but for probability beta.
+        """Choose sigma and tau for epsilon-DP and the accuracy f(x) >= M(x) >= f(x) - DS^{2 tau}(x).
 
-        Raises `AuditError` unless epsilon is above 0 and beta in (0, 1).
+        The accuracy holds with probability at least 1 - beta. Raises `AuditError` unless epsilon is above 0 and beta in
+        (0, 1).
         """
         steps = comparisons(query.size)
         return cls._accurate(query, steps / positive(epsilon, "epsilon"), beta)
@@ -169,14 +174,17 @@ class LaplaceBinarySearch(_NoisySearch):
         return (PureDP(self.steps / self.sigma), ZCDP(self.steps * pure_to_zcdp(1.0 / self.sigma)))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Losses just short of tau and one more: every step to the right is likelier by e^{1/sigma}, as tau >= 1."""
+        """Return one pair, with losses just short of tau and one more.
+
+        Every step to the right is likelier by a factor of e^{1/sigma}, since tau >= 1.
+        """
         return (crowds(self.query, max(0, math.floor(self.tau) - 1)),)
 
 
 class _GaussianSearch(_NoisySearch):
-    """T comparisons with Gaussian noise: (T / (2 sigma^2))-zCDP (Bun and Steinke 2016, Proposition 1.6, Lemma 1.7).
+    """T comparisons with Gaussian noise: (T / (2 sigma^2))-zCDP and sqrt(T) / sigma-GDP.
 
-    And sqrt(T) / sigma-GDP (Dong, Roth and Su 2022, Corollary 3.3).
+    Bun and Steinke (2016), Proposition 1.6 and Lemma 1.7; Dong, Roth and Su (2022), Corollary 3.3.
     """
 
     @property
@@ -188,7 +196,10 @@ class _GaussianSearch(_NoisySearch):
         return (ZCDP(self.steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(self.steps) / self.sigma))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Losses on both sides of tau, where a comparison tells most; not attained, since only its sign is released."""
+        """Losses on both sides of tau, where a comparison reveals most.
+
+        The claim is not attained, since only the sign of each comparison is released.
+        """
         return (crowds(self.query, math.floor(self.tau)),)
 
 
@@ -207,10 +218,10 @@ class GaussianBinarySearch(_GaussianSearch):
 
     @classmethod
     def calibrated(cls, query: MonotoneQuery, rho: float, beta: float = 0.05) -> GaussianBinarySearch:
-        """Choose sigma and tau for rho-zCDP, with f(x) >= M(x) >= f(x) - DS^{2 tau}(x) but for probability beta.
+        """Choose sigma and tau for rho-zCDP and the accuracy f(x) >= M(x) >= f(x) - DS^{2 tau}(x).
 
-        At each comparison at most one direction is an error, so tau is the upper beta / T quantile of the noise.
-        Raises `AuditError` unless rho is above 0 and beta in (0, 1).
+        The accuracy holds with probability at least 1 - beta. At each comparison at most one direction is an error, so
+        tau is the upper beta / T quantile of the noise. Raises `AuditError` unless rho is above 0 and beta in (0, 1).
         """
         steps = comparisons(query.size)
         sigma = math.sqrt(steps / (2.0 * positive(rho, "rho")))
@@ -219,7 +230,10 @@ class GaussianBinarySearch(_GaussianSearch):
 
 
 def crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
-    """Return the query's crowds for ``loss`` and one more, which differ in every loss but the greatest output's."""
+    """Return the query's crowds for ``loss`` and ``loss + 1``.
+
+    They differ in every loss but that of the greatest output.
+    """
     return DatasetPair(
         query.crowd(loss), query.crowd(loss + 1), f"losses {loss} against {loss + 1} below the greatest output"
     )
@@ -227,14 +241,15 @@ def crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
 
 @dataclass(frozen=True)
 class TolerantSearch(_GaussianSearch):
-    """Search by T noisy comparisons of which a constant share may be wrong; T depends on |Y| and beta only.
+    """Search by T noisy comparisons, of which a constant share may be wrong; T depends only on |Y| and beta.
 
-    Beliefs w about which output to return start uniform. In each round m is their median, W_< and W_<= the belief below
-    m and up to m; with probability (W_<= - 1/2) / w_m the comparison is at k = m - 1, else at k = m, so that the belief
-    up to k is 1/2 on average. The round says 'left' if l(x, y_k) + N(0, sigma^2) <= tau; the beliefs on the side it
-    names are multiplied by 1 - q, the others by q, and renormalised. What is returned is the median of the T medians m.
-    Source: note 7 of differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', to Karp and Kleinberg
-    (2007), with the randomised place of Burnashev and Zigangirov (1974).
+    Beliefs w about the output to return start uniform. In each round m is their median, and W_< and W_<= are the
+    beliefs below m and up to m. With probability (W_<= - 1/2) / w_m the comparison is at k = m - 1, else at k = m,
+    so that the belief up to k is 1/2 on average. The round says 'left' if l(x, y_k) + N(0, sigma^2) <= tau. The
+    beliefs on the side that the round names are multiplied by 1 - q, the others by q, and all are renormalised. The
+    search returns the median of the T medians m. Source: note 7 of differentialprivacy.org, 'Beyond Local
+    Sensitivity via Down Sensitivity', which refers to Karp and Kleinberg (2007), with the randomised place of
+    Burnashev and Zigangirov (1974).
 
     f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta for T = 2 log(|Y| / beta) / log(1 / (A B))
     rounds: Theorem 1 of docs/explanation/mechanisms.md, which also says what the constants cost.
@@ -248,7 +263,7 @@ class TolerantSearch(_GaussianSearch):
     """
 
     rounds: int  # T, at least 1
-    # q, in (0, 1/2): probability of a wrong comparison that beliefs are updated with, above the true one
+    # q, in (0, 1/2): the probability of a wrong comparison that belief updates assume, above the true one
     assumed_error: float
     name: ClassVar[str] = "tolerant search, Gaussian noise"
     wholes = {"rounds": (1, "rounds")}
@@ -260,10 +275,10 @@ class TolerantSearch(_GaussianSearch):
 
     @classmethod
     def calibrated(cls, query: MonotoneQuery, rho: float, beta: float = 0.05, error: float = 0.1) -> TolerantSearch:
-        """Choose T, sigma, tau and q for rho-zCDP and the accuracy of the class but for probability beta.
+        """Choose T, sigma, tau and q for rho-zCDP and, except with probability beta, the accuracy of the class.
 
-        ``error`` is p, in (0, 1/2): more of it needs more rounds and a threshold at a smaller multiple of sigma. tau
-        falls with it, slowly, by 15 % from 0.1 to 1/2. Raises `AuditError` if a parameter is out of range.
+        ``error`` is p, in (0, 1/2). A larger p needs more rounds, and a threshold at a smaller multiple of sigma. tau
+        falls slowly with p, by 15 % from 0.1 to 1/2. Raises `AuditError` if a parameter is out of range.
         """
         rounds = needed_rounds(math.log(query.size), beta, error)
         sigma = math.sqrt(rounds / (2.0 * positive(rho, "rho")))
@@ -274,15 +289,15 @@ class TolerantSearch(_GaussianSearch):
         return self.rounds
 
     def __call__(self, dataset: Sequence[Any]) -> TolerantLaw:  # type: ignore[override]  # beliefs, not intervals
-        """Prepare the output distribution on one dataset; its law is listed, and known, only where Y is tiny."""
+        """Prepare the output distribution on one dataset; its probabilities are known only where Y is tiny."""
         law = ListedTolerantLaw if fits_a_list(self.query.size, self.rounds) else TolerantLaw
         return law(self.query, self.query.loss(dataset), self.tau, self.noise, self.rounds, self.assumed_error)
 
 
 def best_assumed_error(error: float) -> float:
-    """Return the q that needs the fewest rounds at a share p = ``error`` of wrong comparisons.
+    """Return the q that needs the fewest rounds if a share p = ``error`` of comparisons is wrong.
 
-    It minimises A B of `TolerantSearch`: the zero of 2 (1 - 2 q) (p + q - 2 p q) = (1 - 2 p) q (1 - q) above p.
+    This q minimises A B of `TolerantSearch`: the zero of 2 (1 - 2 q) (p + q - 2 p q) = (1 - 2 p) q (1 - q) above p.
     """
     p = fraction(error, "error", open_below=True)
     if p >= 0.5:
@@ -303,7 +318,8 @@ def needed_rounds(log_size: float, beta: float, error: float = 0.1) -> int:
 
 
 POWERS = (3, 4, 5, 6, 7, 8, 10, 12)
-"""Of the cosine: all that are best somewhere for 2 to 16,384 comparisons, epsilon = 1 and delta from 1e-3 to 1e-9."""
+"""Powers of the cosine: all that are best for some number of comparisons from 2 to 16,384 and some delta from 1e-3 to
+1e-9, at epsilon = 1."""
 _ORDERS = 1.0 + np.geomspace(0.5, 300.0, 40)
 
 
@@ -311,8 +327,9 @@ _ORDERS = 1.0 + np.geomspace(0.5, 300.0, 40)
 class CosineLaw:
     """Whole numbers z from -reach to reach with probability proportional to cos(pi z / (2 (reach + 1)))^power.
 
-    Log-concave and symmetric. Among densities on an interval the squared cosine has the least Fisher information, and
-    so loses least about a shift; higher powers pay a little of that for tails in which hardly anything is certain.
+    The law is log-concave and symmetric. Among densities on an interval the squared cosine has the least Fisher
+    information, and so reveals least about a shift. Higher powers reveal a little more, but have thinner tails, in
+    which outcomes that prove the shift are very rare.
     """
 
     reach: int
@@ -320,7 +337,7 @@ class CosineLaw:
 
     @cached_property
     def log_probabilities(self) -> Floats:
-        """From -reach to reach, shape (2 reach + 1,)."""
+        """Log-probabilities from -reach to reach, shape (2 reach + 1,)."""
         places = np.arange(-self.reach, self.reach + 1)
         log_weights = self.power * np.log(np.cos(0.5 * math.pi * places / (self.reach + 1)))
         return np.asarray(log_weights - logsumexp(log_weights))
@@ -338,10 +355,11 @@ class CosineLaw:
         return self._log_cdf[np.clip(places, 0, 2 * self.reach + 1).astype(int)]
 
     def delta(self, epsilon: float, steps: int) -> float:
-        """Bound on the delta of ``steps`` adaptive additions of this noise to whole numbers of sensitivity 1.
+        """Return a bound on the delta of ``steps`` adaptive additions of this noise to whole numbers of sensitivity 1.
 
-        Theorem 7 of docs/explanation/mechanisms.md: outcomes nearest the edge, where the loss is greatest, are given up
-        and the rest is bounded by its Renyi divergences; the least of all such bounds.
+        Theorem 7 of docs/explanation/mechanisms.md: the outcomes nearest the edge, where the loss is greatest, are
+        added to delta, and the Renyi divergences of the remaining outcomes bound the rest. The result is the least of
+        all such bounds.
         """
         log_p = self.log_probabilities
         log_q = np.append(-np.inf, log_p[:-1])  # shifted by 1: losses decrease from infinity at the edge
@@ -355,7 +373,7 @@ class CosineLaw:
 
 @cache
 def least_noise(epsilon: float, delta: float, steps: int) -> CosineLaw:
-    """Return the law of least reach, among a few powers, whose ``steps`` additions are (epsilon, delta)-DP.
+    """Return the law of least reach, among a few powers, whose ``steps`` additions are (epsilon, delta)-DP together.
 
     >>> least_noise(1.0, 1e-6, 64).reach
     162
@@ -368,7 +386,7 @@ def least_noise(epsilon: float, delta: float, steps: int) -> CosineLaw:
     while not enough(high, POWERS[0]):
         high *= 2
     for power in POWERS:
-        if high < 1 or not enough(high, power):  # none of this power has a shorter reach than what is found already
+        if high < 1 or not enough(high, power):  # no law of this power has a shorter reach than the best one so far
             continue
         low = 0
         while high - low > 1:
@@ -380,11 +398,12 @@ def least_noise(epsilon: float, delta: float, steps: int) -> CosineLaw:
 
 @dataclass(frozen=True)
 class BoundedBinarySearch(Reference):
-    """Binary search whose noise never exceeds tau, so that no comparison is ever wrong: accurate with probability 1.
+    """Binary search whose noise never exceeds tau, so that every comparison is right.
 
     (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) in every run: Theorem 7 of
-    docs/explanation/mechanisms.md, the second route of note 7 of differentialprivacy.org, 'Beyond Local Sensitivity via
-    Down Sensitivity', to Dagan and Kur (2022); the shape of the noise and its calibration are ours.
+    docs/explanation/mechanisms.md. This is the second approach of note 7 of differentialprivacy.org, 'Beyond Local
+    Sensitivity via Down Sensitivity', which refers to Dagan and Kur (2022). The shape of the noise and its calibration
+    are ours.
 
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = BoundedBinarySearch(Maximum(range(1024)), epsilon=1.0, delta=1e-6)
@@ -394,7 +413,8 @@ class BoundedBinarySearch(Reference):
     [500, 500, 500]
     """
 
-    query: MonotoneQuery  # what is asked. Only its losses along one path of the search are ever evaluated
+    # the query; only its losses along one path of the search are ever evaluated
+    query: MonotoneQuery
     epsilon: float
     delta: float  # in (0, 1)
     name: ClassVar[str] = "binary search, bounded noise"
@@ -415,9 +435,9 @@ class BoundedBinarySearch(Reference):
 
     def __call__(self, dataset: Sequence[Any]) -> SearchLaw:
         law = TabulatedSearchLaw if fits_a_table(self.query.size) else SearchLaw
-        # noisy losses are whole numbers: half a record more lets none lie on the threshold
+        # noisy losses are whole numbers, so half a record more keeps all of them off the threshold
         return law(self.query, self.query.loss(dataset), self.query.size, self.tau + 0.5, self.noise)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Losses three quarters of the way from tau to 2 tau, near the pairs that were found to lose most."""
+        """Losses three quarters of the way from tau to 2 tau, near the pairs that a search found to lose most."""
         return (crowds(self.query, round(1.75 * self.tau)),)

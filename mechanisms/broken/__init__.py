@@ -1,4 +1,4 @@
-"""Mechanisms that break their claims: each class carries the claim as it is, wrongly, made, and says what is wrong.
+"""Mechanisms that break their claims: each class states the false claim, and its docstring says what is wrong.
 
-Laws are exact but where a class says so, and each violation that the catalogue lists is certified by 10^6 runs.
+Laws are exact unless a class says otherwise. An audit of 10^6 runs certifies every violation that the catalogue lists.
 """

@@ -1,4 +1,4 @@
-"""Filters and odometers that lose count, a limit taken for a curve, losses by group's size that are too small."""
+"""Filters and odometers that count wrongly, a limit that is claimed as a curve, and group losses that are too small."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, GroupwiseZCDP, 
 
 
 class LateFilter(TotalFilter):
-    """Checks whether the budget is spent, not whether it covers the request: the last answer is given on credit."""
+    """A filter that checks whether the budget is spent, not whether it covers the request.
+
+    The last answer is given on credit.
+    """
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
         return ledger.spent(self.budget).parameter < self.budget.parameter
 
 
 class ForgetfulSubSessions(SubSessions):
-    """Takes the first sub-session's share off the budget, and forgets those of all others."""
+    """Sub-sessions that subtract only the first one's share from the budget, and forget the shares of all others."""
 
     @property
     def rest(self) -> float:
@@ -31,7 +34,10 @@ class ForgetfulSubSessions(SubSessions):
 
 
 class OncePerMechanism(TotalFilter):
-    """Remembers which mechanisms were paid, not in which session: a second session with its own secret is free."""
+    """A filter that remembers which mechanisms were paid, but not in which session they were asked.
+
+    A second session, which has a secret of its own, is therefore free.
+    """
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
         different = {one.mechanism: one for one in (*ledger.granted, request)}
@@ -39,9 +45,10 @@ class OncePerMechanism(TotalFilter):
 
 
 class PrivacyLossFilter(TotalFilter):
-    """What was granted, composed by its privacy losses as if it had been fixed before the answers.
+    """A filter that composes the privacy losses of the granted requests as if they had been fixed before the answers.
 
-    Refuted where an analyst asks for what leaks more after each answer. Whether there is a sound one is open.
+    The claim is refuted by an analyst who chooses requests that leak more as the answers come in. Whether a sound
+    filter of this kind exists is open.
     """
 
     budget: ApproxDP
@@ -54,7 +61,7 @@ class PrivacyLossFilter(TotalFilter):
 
 @dataclass(frozen=True)
 class Moves(Adjacency):
-    """Datasets are the sizes of groups, and one record goes from one group to another."""
+    """Adjacency of datasets that are the sizes of groups: one record moves from one group to another."""
 
     description = "the group of one record"
 
@@ -67,17 +74,20 @@ class Moves(Adjacency):
 
 
 class PresenceUnderMoves(PresenceResponse):
-    """Asked in sessions of a partition: a record that moves changes two parts, which then cost twice the share."""
+    """A response about presence that is asked in sessions of a partition, where a record may move between parts.
+
+    A record that moves changes two parts, so the sessions of the partition cost twice their share.
+    """
 
     adjacency = Moves()
     pair = DatasetPair((1, 0), (0, 1))
 
 
 class ResponseByCentralLimit(RepeatedResponse):
-    """The Gaussian trade-off curve, to which many answers tend, claimed of a few (Dong, Roth and Su 2022).
+    """A few randomised responses that claim the Gaussian trade-off curve, which is only the limit of many responses.
 
-    The mu of k answers is 2 sqrt(k) K / sqrt(V - K^2), K the mean of the privacy loss, epsilon tanh(epsilon / 2), and V
-    that of its square, epsilon^2.
+    Dong, Roth and Su (2022): the mu of k answers is 2 sqrt(k) K / sqrt(V - K^2), with K the mean of the privacy loss,
+    epsilon tanh(epsilon / 2), and V the mean of its square, epsilon^2.
     """
 
     name = "repeated randomised response, central limit"
@@ -93,7 +103,10 @@ class ResponseByCentralLimit(RepeatedResponse):
 
 
 class LateStop(StopAt):
-    """Reads the odometer before the request, not with it: the last answer is given on credit."""
+    """A stop that reads the odometer before the request and not with it.
+
+    The last answer is given on credit.
+    """
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
         return self.odometer.reading(ledger) < self.most
@@ -101,7 +114,10 @@ class LateStop(StopAt):
 
 @dataclass(frozen=True)
 class AsinhCountsBySlope(AsinhCounts):
-    """The loss of a group of x by the slope T'(x) instead of the step from x - 1 to x, which is longer."""
+    """Counts that compute the loss of a group of x from the slope T'(x), not from the step from x - 1 to x.
+
+    The step is larger than the slope, so the claimed loss is too small.
+    """
 
     name: ClassVar[str] = "group counts on an asinh scale, loss by the slope"
 
@@ -115,10 +131,10 @@ class AsinhCountsBySlope(AsinhCounts):
 
 @dataclass(frozen=True)
 class GroupCountsAsGaussian(GroupCounts):
-    """Algorithm 1 claimed to lose 1 / (2 (sigma^2 + (r x)^2)), as the open problem hopes, like a Gaussian.
+    """Algorithm 1, claimed to have the loss of Gaussian noise, 1 / (2 (sigma^2 + (r x)^2)), as the open problem hopes.
 
-    The scale of the noise tells the size, too, about 1 + 2 r^2 times as much at order 1; at high orders the loss tends
-    to rho / 2 whatever the size. ``size`` is that of the group of which the main claim is.
+    The scale of the noise reveals the size, too: the loss is about 1 + 2 r^2 times as large at order 1, and at high
+    orders it tends to rho / 2 whatever the size. The main claim is about a group of ``size`` records.
     """
 
     size: int = 10

@@ -1,4 +1,4 @@
-"""Additive noise that is too small or leaks by its last bits, and responses that are truthful too often."""
+"""Additive noise that is too small or leaks by its last bits, and responses that tell the truth too often."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse, TwoBinomials
 
 SIGNED_SUM = NumericQuery(sum, 1.0, Substitution(), (DatasetPair((-1,), (1,)),))
-"""Sum of records -1 and +1 under substitution, with sensitivity given as 1: the size of a record, not of a change."""
+"""Sum of records -1 and +1 under substitution. Its stated sensitivity 1 is the size of a record, not of a change."""
 
 
 class LaplaceHalfNoise(Laplace):
-    """Laplace noise of half the scale: 2 epsilon in truth, by every event on either half-line."""
+    """Laplace noise of half the scale: the true epsilon is 2 epsilon, which every event on either half-line attains."""
 
     name: ClassVar[str] = "Laplace, half the noise"
 
@@ -33,14 +33,14 @@ class LaplaceHalfNoise(Laplace):
 
 @dataclass(frozen=True)
 class GaussianSensitivityOffByTwo(Gaussian):
-    """Noise for sensitivity 1 where a substitution moves the sum by 2: at (1, 1e-5) epsilon is 2.15 in truth."""
+    """Gaussian noise for sensitivity 1 where substitution moves the sum by 2: at (1, 1e-5) the true epsilon is 2.15."""
 
     query: NumericQuery = SIGNED_SUM
     name: ClassVar[str] = "Gaussian, sensitivity off by two"
 
 
 class SphericalGaussianPerCoordinate(SphericalGaussian):
-    """Noise for the greatest change of one coordinate: sqrt(d) times too little in d dimensions."""
+    """Gaussian noise for the greatest change of one coordinate: too small by a factor of sqrt(d) in d dimensions."""
 
     name: ClassVar[str] = "Gaussian, vectors, sensitivity of one coordinate"
 
@@ -50,10 +50,10 @@ class SphericalGaussianPerCoordinate(SphericalGaussian):
 
 
 class ClassicalGaussian(Gaussian):
-    """Standard deviation sensitivity sqrt(2 log(1.25 / delta)) / epsilon, at any epsilon.
+    """Gaussian noise of standard deviation sensitivity sqrt(2 log(1.25 / delta)) / epsilon, at any epsilon.
 
-    Dwork and Roth (2014), Theorem A.1, prove it for epsilon < 1 only; at (8, 0.2) epsilon is 11.3 in truth (see Balle
-    and Wang 2018, Section 2).
+    Dwork and Roth (2014), Theorem A.1, prove this calibration for epsilon < 1 only. At (8, 0.2) the true epsilon is
+    11.3 (see Balle and Wang 2018, Section 2).
     """
 
     name: ClassVar[str] = "Gaussian, classical calibration"
@@ -68,10 +68,13 @@ class ClassicalGaussian(Gaussian):
 
 
 class AsBoundedRange:
-    """Beside another mechanism: with the epsilon^2/8-zCDP claim that pure DP gives bounded-range mechanisms alone."""
+    """Mixin that claims epsilon^2/8-zCDP for a mechanism that is epsilon-DP but not of bounded range.
+
+    The claim is true for bounded-range mechanisms only.
+    """
 
     epsilon: float
-    leads: ClassVar[tuple[int, ...]] = (1,)  # where there is a race, one vote decides an even one
+    leads: ClassVar[tuple[int, ...]] = (1,)  # in mechanisms that select: a single vote breaks a tie
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -79,14 +82,17 @@ class AsBoundedRange:
 
 
 class LaplaceAsBoundedRange(AsBoundedRange, Laplace):
-    """With the exponential mechanism's epsilon^2/8-zCDP: rho is epsilon - 1 + e^-epsilon, 0.368, not 0.125."""
+    """Laplace noise with the zCDP claim of the exponential mechanism.
+
+    At epsilon = 1 the true rho is epsilon - 1 + e^-epsilon = 0.368, and the claimed rho is epsilon^2/8 = 0.125.
+    """
 
     name: ClassVar[str] = "Laplace, as if bounded-range"
 
 
 @dataclass(frozen=True)
 class InverseLaplaceLaw:
-    """centre + sign scale log(u), u uniform on the multiples of 2^-53: in double precision."""
+    """Law of centre + sign scale log(u) in double precision, with u uniform on the multiples of 2^-53."""
 
     centre: float
     scale: float
@@ -97,10 +103,10 @@ class InverseLaplaceLaw:
 
 
 class LaplaceInDoubles(Laplace):
-    """Laplace noise as textbooks print it, in double precision, where it leaks (Mironov 2012): no finite epsilon.
+    """Laplace noise as textbooks print it, in double precision, where it leaks (Mironov 2012) and no epsilon is finite.
 
-    Noise near zero has finer bits than any sum with 1 can keep; 40 % of the outputs on the answer 0 at epsilon = 1
-    have.
+    Noise near zero has finer bits than a sum with 1 can keep. At epsilon = 1, 40 % of the outputs on the answer 0 have
+    such bits, which show that the answer is not 1.
     """
 
     name: ClassVar[str] = "Laplace in doubles"
@@ -110,7 +116,10 @@ class LaplaceInDoubles(Laplace):
 
 
 class ResponseWithCoin(RandomisedResponse):
-    """A fair coin in place of the lie tells the truth half of the time: log(1 + 2 e^epsilon), 1.86 at epsilon = 1."""
+    """Randomised response with a fair coin in place of the lie, so that the coin tells the truth half of the time.
+
+    The true epsilon is log(1 + 2 e^epsilon), which is 1.86 at epsilon = 1.
+    """
 
     name: ClassVar[str] = "randomised response, coin in place of a lie"
 
@@ -122,7 +131,10 @@ class ResponseWithCoin(RandomisedResponse):
 
 @dataclass(frozen=True)
 class ResponseForgettingAnswers(RandomisedResponse):
-    """Truthful as for two answers, where k - 1 share a lie: epsilon + log(k - 1), 2.1 at epsilon = 1, k = 4."""
+    """Response that is truthful as often as for two answers, although k - 1 answers share the probability of a lie.
+
+    The true epsilon is epsilon + log(k - 1), which is 2.1 at epsilon = 1 and k = 4.
+    """
 
     answers: int = 4
     name: ClassVar[str] = "randomised response, k forgotten"
@@ -133,7 +145,10 @@ class ResponseForgettingAnswers(RandomisedResponse):
 
 
 class ShuffledWithDropouts(ShuffledResponse):
-    """Nine in ten users drop out, with the amplification of all claimed: 'Privacy Doona' warns of it."""
+    """Shuffled response whose claim has the amplification of all users, although nine in ten drop out.
+
+    'Privacy Doona' warns of this mistake.
+    """
 
     name: ClassVar[str] = "shuffled response, nine in ten drop out"
 

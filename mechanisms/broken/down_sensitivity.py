@@ -1,4 +1,7 @@
-"""Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof."""
+"""Incorrect answers to monotone queries: the noise is too small for the claim, or the loss is not that of the proof.
+
+A *loss* l(x, y) of a query is the number of removals that bring its answer down to y.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,11 @@ NO_REMOVAL = 2**62
 
 
 class PublishedBinarySearch(LaplaceBinarySearch):
-    """Binary search as published: started on the indices 0 and |Y| - 1, and claimed to make log2 |Y| comparisons.
+    """Binary search as published: it starts on the indices 0 and |Y| - 1 and claims to make log2 |Y| comparisons.
 
-    It makes up to ceil(log2(|Y| - 1)): at |Y| = 6, epsilon = 3 and beta = 1/2 epsilon is 3 / sigma = 3.482 in truth,
-    and the least output is never returned. Source: 'Beyond Local Sensitivity via Down Sensitivity',
-    noisy_binary_search.
+    It makes up to ceil(log2(|Y| - 1)) comparisons: at |Y| = 6, epsilon = 3 and beta = 1/2 the true
+    epsilon is 3 / sigma = 3.482. It also never returns the least output. Source: 'Beyond Local
+    Sensitivity via Down Sensitivity', noisy_binary_search.
     """
 
     name: ClassVar[str] = "binary search, published step count"
@@ -59,10 +62,10 @@ class PublishedBinarySearch(LaplaceBinarySearch):
 
 
 class PublishedConcentratedSearch(PublishedBinarySearch):
-    """Binary search as published in Theorem 5, scale sqrt(log2 |Y| / (2 rho)): min Y is never returned.
+    """Binary search as published in Theorem 5, with scale sqrt(log2 |Y| / (2 rho)): it never returns min Y.
 
-    Its step count is off, too, but eps^2/2-zCDP is so loose for Laplace noise that rho held on all crowds tried (0.94
-    rho at |Y| = 18): the accuracy fails.
+    Its number of comparisons is wrong, too. However, the conversion to eps^2/2-zCDP is so loose for Laplace noise that
+    the claimed rho held on all datasets that were tried (0.94 rho at |Y| = 18). The accuracy guarantee is what fails.
     """
 
     name: ClassVar[str] = "binary search of Theorem 5, as published"
@@ -79,7 +82,7 @@ class PublishedConcentratedSearch(PublishedBinarySearch):
 
 
 class BoundedSearchCountedOnce(BoundedBinarySearch):
-    """Bounded noise that is enough for a single comparison."""
+    """Binary search with bounded noise that is enough for a single comparison only."""
 
     name: ClassVar[str] = "binary search, bounded noise for one comparison"
 
@@ -89,10 +92,10 @@ class BoundedSearchCountedOnce(BoundedBinarySearch):
 
 
 class SearchOfStrictLoss(LaplaceBinarySearch):
-    """Binary search of lbar, the removals that bring f *below* y, where l, those that bring it to y, is meant.
+    """Binary search on the wrong loss: lbar, the removals that bring f *below* y, in place of l, which bring f to y.
 
-    lbar has sensitivity 1 as well: privacy holds, but the search finds the output after the right one, and M(x) <= f(x)
-    fails where all records agree.
+    lbar has sensitivity 1 as well, so the privacy claim holds. But the search returns the output after the right one,
+    and M(x) <= f(x) fails where all records agree.
     """
 
     name: ClassVar[str] = "binary search, wrong strictness"
@@ -103,9 +106,9 @@ class SearchOfStrictLoss(LaplaceBinarySearch):
 
 
 class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
-    """The exponential mechanism fed |l - tau|, of sensitivity 1, without the repair by lbar of the source's note 4.
+    """The exponential mechanism on |l - tau|, of sensitivity 1, without the repair by lbar of the source's note 4.
 
-    Privacy holds. Where the loss jumps over tau any output above f(x) is as likely as f(x) itself.
+    The privacy claim holds. But where the loss jumps over tau, any output above f(x) is as likely as f(x) itself.
     """
 
     name: ClassVar[str] = "shifted inverse sensitivity, not repaired"
@@ -115,7 +118,7 @@ class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
 
 
 class HullForgotten(MonotoneHull):
-    """Losses of the function itself where it is not monotone, so that one record may move them by any number."""
+    """Losses of a function that is not monotone, without its monotone hull: one record may move them by any number."""
 
     def losses(self, dataset: Dataset) -> NDArray[np.int64]:
         found = [removals_until(self.function, dataset, output) for output in self.outputs.tolist()]
@@ -123,22 +126,23 @@ class HullForgotten(MonotoneHull):
 
 
 class ShiftedInverseOfAnySum(ShiftedInverseSensitivity):
-    """Shifted inverse sensitivity of a sum with negative records, whose losses have no sensitivity of 1.
+    """Shifted inverse sensitivity of a sum with negative records, whose losses do not have sensitivity 1.
 
-    The source's example: n ones have the loss n - y at y, and with one more record of -100 n the loss is 0 everywhere.
+    The source's example: a dataset of n ones has the loss n - y at y. With one more record of -100 n the loss is 0 for
+    every y.
     """
 
     name: ClassVar[str] = "shifted inverse sensitivity, not monotone"
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """As many ones as Y has outputs above 0, without and with the record of -100 n."""
+        """Return one pair: as many ones as Y has outputs above 0, without and with the record of -100 n."""
         ones = (1,) * (self.query.size - 1)
         least = -100 * len(ones)
         return (DatasetPair(ones, (*ones, least), f"{len(ones)} ones against the same and {least}"),)
 
 
 def any_sum(ones: int) -> HullForgotten:
-    """Return the sum of ones and of -100 times their number, as if it were monotone; it counts up to ``ones``."""
+    """Return the sum of up to ``ones`` records of 1 and of records of -100 times ``ones``, as if it were monotone."""
     return HullForgotten(range(ones + 1), function=sum, domain=(-100 * ones, 1))
 
 
@@ -151,14 +155,14 @@ def _strict(loss: LossCurve, indices: Indices) -> NDArray[np.int64]:
 
 
 class UntestedStage(Stage):
-    """Takes the best block however small its lead is."""
+    """A stage that takes the best block even if its lead is small."""
 
     def log_pass(self, gap: NDArray[np.int64]) -> Floats:
         return np.zeros(np.shape(gap))
 
 
 class InteriorPointUntested(InteriorPoint):
-    """Never refuses: neighbours whose best blocks differ have outputs that tell them apart."""
+    """Interior point that never refuses: neighbours whose best blocks differ have different sets of outputs."""
 
     name: ClassVar[str] = "interior point, test forgotten"
 
@@ -169,14 +173,17 @@ class InteriorPointUntested(InteriorPoint):
 
 
 class QualityOnlyPlan(Plan):
-    """Labels compete by the quality of their points alone."""
+    """A plan in which labels compete by the quality of their points alone."""
 
     def qualities(self, levels: Levels, lengths: Sequence[int]) -> Floats:
         return levels.at(np.array(self.named(levels, lengths), np.uint64)).astype(float)
 
 
 class PrefixByQualityAlone(PrefixInteriorPoint):
-    """Points read off the data are scored as if a neighbour, who may never have heard of the best, had the same."""
+    """Interior point in which a point that is read off the data is scored as if a neighbour had this point, too.
+
+    A neighbour may not contain the best point at all.
+    """
 
     name: ClassVar[str] = "interior point, prefixes not scored"
 
@@ -187,7 +194,7 @@ class PrefixByQualityAlone(PrefixInteriorPoint):
 
 
 class PrefixWithoutMargin(PrefixInteriorPoint):
-    """Labels without a fixed meaning are as rare as errors, beta, and not as rare as delta."""
+    """Interior point where labels without a fixed meaning have the probability of an error, beta, in place of delta."""
 
     name: ClassVar[str] = "interior point, prefixes without margin"
 

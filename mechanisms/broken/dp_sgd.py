@@ -1,4 +1,4 @@
-"""DP-SGD gone wrong, each variant by one method: noise forgotten, clipping too late, noise too small, fixed batches."""
+"""Incorrect DP-SGD: each variant changes one method, such that noise is missing, clipping late or batches fixed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from epsaudit.mechanisms.dp_sgd import DPSGD, Records
 
 @dataclass(frozen=True, eq=False)
 class NoiseForgotten(DPSGD):
-    """No noise at every ``every``-th step, as where a short batch takes another path: its sum shows who was in it."""
+    """DP-SGD without noise at every ``every``-th step, as in code that treats a short batch differently.
+
+    The sum of such a step shows which records were in the batch.
+    """
 
     every: int = 10
     name: ClassVar[str] = "DP-SGD, noise forgotten now and then"
@@ -30,7 +33,10 @@ class NoiseForgotten(DPSGD):
 
 
 class ClippedAfterAveraging(DPSGD):
-    """The mean gradient of a batch is clipped, not each example's: one moves the sum by up to the batch."""
+    """DP-SGD that clips the mean gradient of a batch, not the gradient of each example.
+
+    One example may then move the sum of the batch by up to the clipping norm times the batch size.
+    """
 
     name: ClassVar[str] = "DP-SGD, clipped after averaging"
 
@@ -42,7 +48,7 @@ class ClippedAfterAveraging(DPSGD):
 
 
 class NoiseDividedTwice(DPSGD):
-    """Noise for a mean, added to a sum: divided by the batch size, and the noisy sum again."""
+    """DP-SGD that adds the noise of a mean to a sum, so that the noise is divided by the batch size twice."""
 
     name: ClassVar[str] = "DP-SGD, noise divided by the batch size twice"
 
@@ -51,11 +57,12 @@ class NoiseDividedTwice(DPSGD):
 
 
 class WithoutReplacement(DPSGD):
-    """Batches drawn without replacement from each stratum, accounted as if they were Poisson.
+    """DP-SGD whose batches are drawn without replacement from each stratum, but accounted as Poisson batches.
 
-    A stratum is the records that share a parameter of their own, or all others; each gives exactly its share to every
-    batch, at least one record. With a record added another one is missing, and the sum moves by up to twice the
-    clipping norm: seen where the others pull the other way (`GradientCanaries` with companions).
+    A stratum is the set of records that share a parameter of their own, or the set of all other records. Each stratum
+    gives exactly its share, and at least one record, to every batch. If a record is added to the batch, another record
+    is missing, so the sum moves by up to twice the clipping norm. This shows when the other records have gradients of
+    the opposite sign (`GradientCanaries` with companions).
     """
 
     name: ClassVar[str] = "DP-SGD, batches without replacement"
@@ -70,12 +77,13 @@ class WithoutReplacement(DPSGD):
 
 @dataclass(frozen=True)
 class SingleStratum:
-    """The same flaw with one stratum and one canary, which every other record pulls against: an audit of many runs.
+    """`WithoutReplacement` with one stratum and one canary, whose gradient is opposite to those of all other records.
 
-    What is seen is the log-likelihood ratio of all noisy sums, one number a training run.
+    It serves an audit of many training runs. The output of a training run is one number, the log-likelihood ratio of
+    all noisy sums.
     """
 
-    learner: DPSGD  # its steps, rate, noise and claim; nothing else matters to the canary's coordinate
+    learner: DPSGD  # only its steps, rate, noise and claim matter to the canary's coordinate
     replaces: bool  # whether batches have a fixed size (the incorrect variant), or are Poisson
     others: int = 9  # records beside the canary
     adjacency: ClassVar[None] = None
@@ -97,7 +105,7 @@ class SingleStratum:
 
 @dataclass(frozen=True)
 class SingleStratumLaw:
-    """Training runs of `SingleStratum`; no closed form is known for the law of the score, so none is given."""
+    """Law of the score of a training run of `SingleStratum`; it has no log-density, since no closed form is known."""
 
     variant: SingleStratum
     present: bool
@@ -109,6 +117,6 @@ class SingleStratumLaw:
         drawn = max(round(learner.rate * (others + 1)), 1)
         against = drawn - inside if self.variant.replaces else rng.binomial(others, learner.rate, shape)
         sums = inside - against + learner.noise_multiplier * rng.standard_normal(shape)
-        # from what the sums are without the canary, by 2 with it or, of Poisson batches, by 1
+        # the canary moves the usual sum by 2 in batches of a fixed size, and by 1 in Poisson batches
         shift, usual = (2.0, drawn) if self.variant.replaces else (1.0, learner.rate * others)
         return np.asarray(learner.log_ratio(sums + usual, shift, learner.noise_multiplier).sum(axis=1))

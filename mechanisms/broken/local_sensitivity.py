@@ -1,4 +1,4 @@
-"""Noise at the local sensitivity itself, or at a bound that is none or not private: the scale of the noise tells."""
+"""Noise at the local sensitivity itself, or at a bound that is wrong or not private, so that the noise scale leaks."""
 
 from __future__ import annotations
 
@@ -29,20 +29,23 @@ from epsaudit.mechanisms.ratio import (
 from epsaudit.mechanisms.stability import ProposeTestFallback
 
 POST_PAIR = DatasetPair((1, 2, 2), (2, 2, 2))
-"""differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity': local sensitivities 1 and 0."""
+"""Local sensitivities 1 and 0. From differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity'."""
 
 NOTES_PAIR = DatasetPair(
     (0,) * 7 + (10**6,) * 4, (0,) * 6 + (10**6,) * 5, "seven zeros and four 10^6s against six and five"
 )
-"""Lecture notes on propose-test-release: both medians are 0, the local sensitivities 0 and 10^6."""
+"""Both medians are 0, and the local sensitivities are 0 and 10^6. From the lecture notes on propose-test-release."""
 
 
 @dataclass(frozen=True)
 class LaplaceAtLocalSensitivity(Reference):
-    """The (lower) median plus Laplace noise of scale LS(x) / epsilon: where that is 0 the median comes out as it is."""
+    """The (lower) median plus Laplace noise of scale LS(x) / epsilon.
+
+    Where the local sensitivity LS(x) is 0, the median is released without noise.
+    """
 
     epsilon: float
-    pair: DatasetPair = POST_PAIR  # neighbours of which one has local sensitivity 0
+    pair: DatasetPair = POST_PAIR  # neighbours, one of which has local sensitivity 0
     name: ClassVar[str] = "median, noise at local sensitivity"
     adjacency = Substitution()
 
@@ -59,9 +62,9 @@ class LaplaceAtLocalSensitivity(Reference):
 
 
 class FallbackOnLocalSensitivity(ProposeTestFallback):
-    """Propose-test-release that takes the local sensitivity itself where the test fails, in place of the global one.
+    """Propose-test-release that falls back on the local sensitivity, not the global one, where the test fails.
 
-    The test is private, and the scale of its way out is not: it tells whether the median can be moved far.
+    The test is private, but the scale of the fallback's noise is not: it shows whether the median can be moved far.
     """
 
     name: ClassVar[str] = "propose-test-release, local sensitivity otherwise"
@@ -72,18 +75,18 @@ class FallbackOnLocalSensitivity(ProposeTestFallback):
         return max(self.bound, float(np.max(np.abs(np.diff(extended[middle : middle + 3])))))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One record moves to the others: the local sensitivity falls from the interval's length to nothing."""
+        """Return one pair: a record moves, and the local sensitivity falls from the interval's length to 0."""
         low, high = self.median.lower, self.median.upper
         return (DatasetPair((low, low, high), (low, low, low), "two records of three at one end, against all"),)
 
 
 @dataclass(frozen=True)
 class BoundedRatioUnderSubstitution(BoundedRatio):
-    """The bound for add/remove, its code corrected, claimed under substitution, which moves a / b by 1 / b.
+    """The bound for add/remove with corrected code, claimed under substitution, which moves a / b by 1 / b.
 
-    The source, 'Privately bounding local sensitivity' (2024), says that it 'does not have a degradation' there; half
-    and half, the bound is half of 1 / b: epsilon is 1.02, 1.70 and 1.79 in truth for b = 2,000, 20,000 and 200,000 at
-    (1, 1e-6).
+    The source, 'Privately bounding local sensitivity' (2024), says that its bound 'does not have a degradation' under
+    substitution. If half of the records are ones, the bound is only half of 1 / b: at (1, 1e-6) the true epsilon is
+    1.02, 1.70 and 1.79 for b = 2,000, 20,000 and 200,000.
     """
 
     name: ClassVar[str] = "private ratio, add/remove bound under substitution"
@@ -97,10 +100,11 @@ class BoundedRatioUnderSubstitution(BoundedRatio):
 
 @dataclass(frozen=True)
 class BoundedFromBelow(PrivatelyBounded):
-    """Noise at a private lower bound on the local sensitivity, by the condition of Theorem 1 as stated.
+    """Noise at a private lower bound on the local sensitivity, which the condition of Theorem 1 as stated allows.
 
-    It is Pr[g <= LS] >= 1 - delta, and the proof needs the converse. Of a share of ones, of local sensitivity 1 / b,
-    the noisy level less the margin and one more meets the condition on every dataset.
+    The stated condition is Pr[g <= LS] >= 1 - delta, and the proof needs Pr[g >= LS] >= 1 - delta. For a
+    share of ones, of local sensitivity 1 / b, the noisy level less the margin and less one meets the stated
+    condition on every dataset.
     """
 
     name: ClassVar[str] = "noise at a private bound, from below"
@@ -110,16 +114,16 @@ class BoundedFromBelow(PrivatelyBounded):
 
 
 class PublishedBoundedRatio(BoundedRatio):
-    """``private_ratio_local_sensitivity`` as published: a_lower where its proof has a_upper, and reversely.
+    """``private_ratio_local_sensitivity`` as published, which exchanges a_lower and a_upper of its proof.
 
-    The pair is the worst at (1, 1e-6) that hill climbing over the numbers of ones and of records found: epsilon is
-    5.834 in truth. Of ratios of one half 162 of 324 is the worst, with 3.136; 200 of 400 has 2.733. The code's way out
-    names a variable that it does not have; it is read as the naive mechanism.
+    At (1, 1e-6) the true epsilon is 5.834 on the worst pair that hill climbing over the numbers of ones and of records
+    found. Among ratios of one half, 162 of 324 is the worst, with 3.136; 200 of 400 has 2.733. The fallback of the
+    published code uses an undefined variable name, which is read here as the naive mechanism.
     """
 
     name: ClassVar[str] = "private ratio, bounded local sensitivity, as published"
-    # a_lower in place of a_upper makes the bound too low, the more so the more ones there are; with more records the
-    # margin matters less, and with fewer the code often takes its way out
+    # a_lower in place of a_upper makes the bound too low, and the error grows with the number of ones; with more
+    # records the margin matters less, and with fewer the code often takes its fallback
     pair = DatasetPair(answers(249, 83), answers(249, 82), "249/332 against 249/331")
 
     @property
@@ -135,16 +139,16 @@ class PublishedBoundedRatio(BoundedRatio):
 
 
 class CountsRatioUnderSubstitution(SubstitutedCountsRatio):
-    """The noise for add/remove, claimed under substitution, which moves both counts: the source warns of it."""
+    """The noise for add/remove, claimed under substitution, which moves both counts; the source warns of this."""
 
     name: ClassVar[str] = "private ratio, add/remove noise under substitution"
     moved: ClassVar[float] = 1.0
 
 
 class RatioOnItsGrid(DiscreteCountsRatio):
-    """The ratio plus discrete noise in steps of 1 / b, scaled to the sensitivity 1 / (b - 1): the steps tell b.
+    """The ratio plus discrete noise in steps of 1 / b, scaled to the sensitivity 1 / (b - 1): the steps reveal b.
 
-    Noise of this size may hide the ratio, and a grid may only depend on what is public.
+    Noise of this scale may suffice to hide the ratio, but the grid must depend on public values only.
     """
 
     name: ClassVar[str] = "private ratio, discrete noise in steps of 1 / b"
@@ -156,10 +160,11 @@ class RatioOnItsGrid(DiscreteCountsRatio):
 
 
 class PublishedTail(FailedBound):
-    """P[|Z| >= T] of the continuous Laplace law for that of the discrete one, 2 e^(-rate T) / (1 + e^-rate).
+    """The tail P[|Z| >= T] of the continuous Laplace law, used for the discrete law, whose tail is larger.
 
-    As in the proof of Theorem 2: 2.5 % too little at the source's rate of 0.05, and 46 % at rate 1. In the published
-    code the bounds fail only one record beyond the margin, rounded up, which makes up for it.
+    The tail of the discrete law is 2 e^(-rate T) / (1 + e^-rate). The proof of Theorem 2 uses the continuous tail,
+    which is too small by 2.5 % at the source's rate of 0.05, and by 46 % at rate 1. In the published code a bound fails
+    only one record beyond the rounded-up margin, which compensates for the error.
     """
 
     name: ClassVar[str] = "failed bound, published tail"
@@ -171,7 +176,7 @@ class PublishedTail(FailedBound):
 
 @dataclass(frozen=True)
 class ExactJoinBound(JoinBound):
-    """The local sensitivity itself, claimed to cost what a noisy bound costs: never too low, and not private."""
+    """The local sensitivity itself, claimed to cost what a noisy bound costs: it is never too low, but not private."""
 
     name: ClassVar[str] = "greatest count, exact"
 

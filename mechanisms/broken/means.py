@@ -1,4 +1,4 @@
-"""Private means gone wrong: no test, and a published test."""
+"""Incorrect private means: one without a test, and one with the test of published code."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 
 
 class PublishedScoreTest(ScoreTest):
-    """Passes with probability 1 - delta e^(epsilon (score - 2) / 2), or never where that is below 0.
+    """A test that passes with probability 1 - delta e^(epsilon (score - 2) / 2), or never where this is below 0.
 
-    As in the code published with Brown, Hopkins and Smith (2023): the probability falls from far above delta to 0 at
-    once, delta is 0.27 in truth for scores one apart at (1, 1e-6).
+    This is the test of the code published with Brown, Hopkins and Smith (2023). Its probability falls from far above
+    delta to 0 in one step: at (1, 1e-6) the true delta is 0.27 for scores one apart.
     """
 
     @property
     def levels(self) -> int:
-        """Above 2 log((1 - delta) / delta) / epsilon + 4, where a score fails surely."""
+        """A score above 2 log((1 - delta) / delta) / epsilon + 4, at which the test always fails."""
         return math.ceil(2.0 * math.log((1.0 - self.delta) / self.delta) / self.epsilon + 4.0)
 
     def log_chances(self, score: int) -> tuple[float, float]:
@@ -34,7 +34,7 @@ class PublishedScoreTest(ScoreTest):
 
 
 class PublishedCovarianceAwareMean(CovarianceAwareMean):
-    """The covariance-aware mean behind the published test."""
+    """The covariance-aware mean with the published test."""
 
     name: ClassVar[str] = "covariance-aware mean, published test"
     test_kind: ClassVar[type[ScoreTest]] = PublishedScoreTest
@@ -46,9 +46,9 @@ class PublishedCovarianceAwareMean(CovarianceAwareMean):
 
 
 class EmpiricalMean(CovarianceAwareMean):
-    """No test: a subspace that all records but one share gives that one away.
+    """The covariance-aware mean without a test, which reveals a record if all others share a subspace.
 
-    Brown, Gaboardi, Smith, Ullman and Zakynthinou (2021) warn of it.
+    Brown, Gaboardi, Smith, Ullman and Zakynthinou (2021) warn of this.
     """
 
     name: ClassVar[str] = "empirical mean and covariance"

@@ -1,4 +1,4 @@
-"""Selection that forgets a factor 2 or borrows a claim, and answers released too soon: distances too long, no test."""
+"""Incorrect selection: a factor 2 is forgotten, a claim borrowed, a test missing, or a distance wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from epsaudit.running.protocols import OutputDistribution
 
 
 class SumOfResiduals(SlopeLosses):
-    """The residuals of median regression themselves for losses, as if one record moved their sum by 1 at most."""
+    """Median regression whose losses are the sums of residuals, as if one record moved such a sum by at most 1."""
 
     def losses(self, dataset: Any) -> NDArray[np.int64]:
         a, b = np.array(dataset, dtype=np.int64).T
@@ -40,7 +40,7 @@ class SumOfResiduals(SlopeLosses):
 
 
 class DistanceOfAnswers(EnumeratedLosses):
-    """The distance of an answer from the true one for its loss, as if one record moved the answer by 1 at most."""
+    """Losses that are the distances of answers from the true answer, as if one record moved this by at most 1."""
 
     def _losses(self, distances: NDArray[np.int64]) -> NDArray[np.int64]:
         truth = self.values[int(np.argmin(distances))]
@@ -48,29 +48,38 @@ class DistanceOfAnswers(EnumeratedLosses):
 
 
 class ExponentialWithoutFactorTwo(ExponentialMechanism):
-    """The exponential mechanism with weight exp(epsilon u / sensitivity): 2 epsilon in truth, as a lead grows."""
+    """The exponential mechanism with weight exp(epsilon u / sensitivity).
+
+    The true epsilon tends to 2 epsilon as a lead grows.
+    """
 
     name: ClassVar[str] = "exponential mechanism, factor 2 forgotten"
     share: ClassVar[float] = 1.0
-    leads: ClassVar[tuple[int, ...]] = (5, 1)  # half the lead is as clear as for the right weights
+    leads: ClassVar[tuple[int, ...]] = (5, 1)  # half the lead has the effect of a whole one under the right weights
 
 
 @dataclass(frozen=True)
 class MonotoneExponentialOnMovingVotes(MonotoneExponentialMechanism):
-    """Weights for monotone utilities, where one falls and another rises: 2 epsilon in truth, as a lead grows."""
+    """Weights for monotone utilities, applied where one count falls while another rises.
+
+    The true epsilon tends to 2 epsilon as a lead grows.
+    """
 
     utilities: Utilities = VOTES
     name: ClassVar[str] = "exponential mechanism, monotone, on moving votes"
 
 
 class PermuteAndFlipAsBoundedRange(AsBoundedRange, PermuteAndFlip):
-    """With the exponential mechanism's zCDP: rho is 0.327 in truth at epsilon = 1, not 0.125."""
+    """Permute-and-flip with the zCDP claim of the exponential mechanism.
+
+    At epsilon = 1 the true rho is 0.327, not 0.125.
+    """
 
     name: ClassVar[str] = "permute-and-flip, as if bounded-range"
 
 
 class Approvals(VoteCounts):
-    """Approvals of each candidate; a record is a tuple of candidates, and one voter may move every count."""
+    """Number of approvals of each candidate; a record is a tuple of candidates, so one voter may move every count."""
 
     def __call__(self, dataset: Dataset) -> Floats:
         votes = Counter(name for record in dataset for name in record)  # type: ignore[attr-defined]  # tuples of names
@@ -87,7 +96,10 @@ FIVE = Approvals(("red", "blue", "green", "white", "black"))
 
 
 class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
-    """Scale sensitivity / epsilon where utilities are not monotone: up to 2 epsilon in truth, as a lead grows."""
+    """Noise of scale sensitivity / epsilon for utilities that are not monotone.
+
+    The true epsilon is up to 2 epsilon as a lead grows.
+    """
 
     name: ClassVar[str] = "report noisy max, factor 2 forgotten"
     share: ClassVar[float] = 1.0
@@ -96,23 +108,27 @@ class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
 
 @dataclass(frozen=True)
 class NoisyMaxAsBoundedRange(AsBoundedRange, NoisyMaxLaplace):
-    """With the exponential mechanism's zCDP: rho is 0.149 in truth at epsilon = 1 for five candidates, not 0.125."""
+    """Noisy max with the zCDP claim of the exponential mechanism.
+
+    At epsilon = 1 and for five candidates the true rho is 0.149, not 0.125.
+    """
 
     utilities: Utilities = FIVE
     name: ClassVar[str] = "report noisy max, as if bounded-range"
-    leads: ClassVar[tuple[int, ...]] = (2,)  # over everybody, lost at once
+    leads: ClassVar[tuple[int, ...]] = (2,)  # over all other candidates; one voter removes it
 
 
 class NoisyMaxExponentialAsBoundedRange(AsBoundedRange, NoisyMaxExponential):
-    """As `PermuteAndFlipAsBoundedRange`, whose law it has."""
+    """Noisy max with exponential noise and the claim of `PermuteAndFlipAsBoundedRange`, which has the same law."""
 
     name: ClassVar[str] = "report noisy max, exponential noise, as if bounded-range"
 
 
 class PublishedMode(StableMode):
-    """The lead for the distance, as published (lecture notes, 'Ex: Mode'): at 1 one record may change the mode.
+    """Stable mode that takes the lead for the distance, as published (lecture notes, 'Ex: Mode').
 
-    So the first answer comes out with probability delta e^epsilon / 2, which is delta in truth.
+    At a lead of 1 one record may already change the mode. The first answer is then released with probability delta
+    e^epsilon / 2, which is the true delta.
     """
 
     def distance(self, dataset: Any, bound: float) -> float:
@@ -123,7 +139,7 @@ class PublishedMode(StableMode):
 
 
 class UntestedRelease(ProposeTestRelease):
-    """Compares the exact distance with its threshold: a refusal is certain, or impossible."""
+    """Propose-test-release that compares the exact distance with its threshold: a refusal is certain or impossible."""
 
     name: ClassVar[str] = "propose-test-release, no noise in the test"
 
@@ -137,7 +153,10 @@ class UntestedRelease(ProposeTestRelease):
 
 
 class GapMaxAtTheGap(GapMax):
-    """The lead for the distance, one too long: both winners come out with e^epsilon times the claimed delta."""
+    """Gap-max that takes the lead for the distance, which is one too long.
+
+    Both winners are released with e^epsilon times the claimed delta.
+    """
 
     name: ClassVar[str] = "gap-max, distance one too long"
 
@@ -150,7 +169,10 @@ class GapMaxAtTheGap(GapMax):
 
 
 class HistogramOneTooLow(StableHistogram):
-    """The threshold is one record too low: a new key shows with delta e^epsilon / 2, which is delta in truth."""
+    """A threshold that is one record too low.
+
+    A new key appears with probability delta e^epsilon / 2, which is the true delta.
+    """
 
     name: ClassVar[str] = "stable histogram, threshold one too low"
 
@@ -163,7 +185,10 @@ class HistogramOneTooLow(StableHistogram):
 
 
 class GaussianHistogramOneTooLow(GaussianHistogram):
-    """The threshold is one record too low: a new key shows with probability Phi(1 / sigma + Phi^-1(delta))."""
+    """A threshold that is one record too low.
+
+    A new key appears with probability Phi(1 / sigma + Phi^-1(delta)).
+    """
 
     name: ClassVar[str] = "histogram over an unknown domain, threshold one too low"
 
@@ -176,7 +201,10 @@ class GaussianHistogramOneTooLow(GaussianHistogram):
 
 
 class HistogramWithoutThreshold(StableHistogram):
-    """A new key, however rare, gives its owner away: lecture notes on stable histograms name it as what to avoid."""
+    """A histogram without a threshold, in which any new key reveals its owner.
+
+    The lecture notes on stable histograms warn of this mistake.
+    """
 
     name: ClassVar[str] = "histogram without a threshold"
 

@@ -1,4 +1,4 @@
-"""Sparse vector as published with wrong proofs (Lyu, Su and Li 2017, Algorithms 3 to 6); vectors of noisy answers."""
+"""Sparse vector with wrong proofs (Lyu, Su and Li 2017, Algorithms 3 to 6), and vectors of noisy answers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from epsaudit.mechanisms.sparse_vector import SparseVectorLaw, _SparseVector, co
 from epsaudit.mechanisms.vectors import GreatestLaw, NoisyHistogram, _Vector
 
 UP_AND_DOWN = DatasetPair((2,) * 5 + (0,) * 5, (1,) * 10, "5 answers 2 then 5 answers 0, against 10 answers 1")
-"""Half of the answers move up and half down, all from the threshold."""
+"""Half of the answers move up and half down; all of them start at the threshold."""
 
 
 @dataclass(frozen=True)
 class ReusedNoiseLaw:
-    """Sparse vector that releases the very noisy answers that were compared; -inf for below, NaN not reached."""
+    """Sparse vector that releases the noisy answers that it compared; -inf is "below", and NaN "not reached"."""
 
     symbols: SparseVectorLaw  # which queries lie above
-    threshold: float  # what the answers were compared with
+    threshold: float  # the threshold with which the answers were compared
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw ``size`` outputs, shape (size, m)."""
@@ -43,7 +43,7 @@ class ReusedNoiseLaw:
     def log_density(self, outputs: Floats) -> Floats:
         """Log of the density at each output, shape (size,), to about three digits.
 
-        The threshold lies below every released number, which is where its quadrature stops.
+        The threshold lies below every released number, so its quadrature ends at the smallest of these numbers.
         """
         rows, released = symbols_of(outputs), np.where(np.isfinite(outputs), outputs - self.threshold, np.inf)
         noise = LaplaceLaw(0.0, self.symbols.query_scale)
@@ -57,21 +57,22 @@ class ReusedNoiseLaw:
         return np.asarray(result + densities)
 
     def _log_chance(self, pattern: NDArray[np.int8], least: Floats) -> Floats:
-        """Log-probability that the threshold lies below ``least`` and the queries marked 0 below the threshold."""
+        """Return the log-probability that the threshold is below ``least`` and above all queries marked 0."""
         points, log_weights, log_below, _ = self.symbols.grid
         cumulative = np.logaddexp.accumulate(log_weights + log_below @ (pattern == 0))
-        middles = np.append((points[:-1] + points[1:]) / 2.0, points[-1])  # a weight is spread about its point
+        middles = np.append((points[:-1] + points[1:]) / 2.0, points[-1])  # each weight is spread around its point
         return np.interp(least, middles, cumulative, left=-np.inf)
 
 
 class SparseVector3(_SparseVector):
-    """Algorithm 3, from Roth's lecture notes (2011): releases the noisy answer that was compared; no finite epsilon.
+    """Algorithm 3, from Roth's lecture notes (2011), which releases the noisy answer that it compared.
 
-    With c = 1 the loss of m refusals and then the value 0, all answers 0 against all 1, is m epsilon / 2.
+    No epsilon is finite: with c = 1 and all answers 0 against all answers 1, the loss of m refusals followed by the
+    value 0 is m epsilon / 2.
     """
 
     name: ClassVar[str] = "sparse vector 3"
-    # nine refusals are likelier where all answers are lower, and so is the low value that follows
+    # nine refusals, and the low value that follows them, are both likelier where all answers are lower
     pair = DatasetPair((0,) * 10, (1,) * 10, "10 answers 0 against 10 answers 1")
 
     def __call__(self, dataset: Any) -> ReusedNoiseLaw:
@@ -80,14 +81,14 @@ class SparseVector3(_SparseVector):
 
 
 class SparseVector4(_SparseVector):
-    """Algorithm 4, from Lee and Clifton (2014): noise that ignores c; (1 + 6 c) / 4 epsilon in truth."""
+    """Algorithm 4, from Lee and Clifton (2014), whose noise ignores c: the true epsilon is (1 + 6 c) / 4 epsilon."""
 
     name: ClassVar[str] = "sparse vector 4"
     pair = UP_AND_DOWN
 
     @property
     def truth(self) -> Claim:
-        """What can be proven: Lyu, Su and Li (2017), Section 3.3."""
+        """The claim that can be proven: Lyu, Su and Li (2017), Section 3.3."""
         return PureDP((1.0 + 6.0 * self.count) / 4.0 * self.epsilon)
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
@@ -95,7 +96,10 @@ class SparseVector4(_SparseVector):
 
 
 class SparseVector5(_SparseVector):
-    """Algorithm 5, from Stoddard et al. (2014): no noise on the queries, and no end; no finite epsilon."""
+    """Algorithm 5, from Stoddard et al. (2014), which adds no noise to the queries and never stops.
+
+    No epsilon is finite.
+    """
 
     name: ClassVar[str] = "sparse vector 5"
     pair = UP_AND_DOWN
@@ -105,7 +109,10 @@ class SparseVector5(_SparseVector):
 
 
 class SparseVector6(_SparseVector):
-    """Algorithm 6, from Chen, Xiao, Zhang and Xu (2015): noise that ignores c, and no end; no finite epsilon."""
+    """Algorithm 6, from Chen, Xiao, Zhang and Xu (2015), whose noise ignores c and which never stops.
+
+    No epsilon is finite.
+    """
 
     name: ClassVar[str] = "sparse vector 6"
     pair = UP_AND_DOWN
@@ -115,7 +122,7 @@ class SparseVector6(_SparseVector):
 
 
 class NoisyHistogramUpsideDown(NoisyHistogram):
-    """Noise of scale epsilon where 1 / epsilon is meant: 1 / epsilon-DP in truth, 10 at epsilon = 0.1."""
+    """Noise of scale epsilon in place of 1 / epsilon: the truth is 1 / epsilon-DP, which is 10 at epsilon = 0.1."""
 
     name: ClassVar[str] = "noisy histogram, scale upside down"
 
@@ -126,10 +133,10 @@ class NoisyHistogramUpsideDown(NoisyHistogram):
 
 @dataclass(frozen=True)
 class ValueOfMax(_Vector):
-    """The greatest noisy answer itself in place of its index, with noise of scale 2 / epsilon.
+    """The greatest noisy answer itself, released in place of its index, with noise of scale 2 / epsilon.
 
-    'Report noisy max 3' (Laplace noise: d epsilon / 2 in truth) and '4' (exponential: no finite epsilon, as values
-    below all answers are impossible) of Ding, Wang, Wang, Zhang and Kifer (2018).
+    'Report noisy max 3' and '4' of Ding, Wang, Wang, Zhang and Kifer (2018). With Laplace noise the true epsilon is d
+    epsilon / 2. With exponential noise no epsilon is finite, because values below all answers are impossible.
     """
 
     noise: str = "laplace"  # 'laplace' or 'exponential'
@@ -158,7 +165,7 @@ class SideBySideLaw:
 
 @dataclass(frozen=True)
 class SideBySide(_SparseVector):
-    """Sparse vector 3 and sparse vector 4 on one input, both outputs released; claimed as if free."""
+    """Sparse vector 3 and sparse vector 4 on one input: both outputs are released, for the epsilon of one."""
 
     count: int = 2
     name: ClassVar[str] = "sparse vector 3 and 4 in parallel"
