@@ -1,7 +1,8 @@
 """DP-SGD (Abadi et al. 2016) for linear and logistic models, in numpy, and canaries for it.
 
-It releases the noisy sums of clipped gradients, and the weights that they lead to. Every record may have a parameter of
-its own beside the shared ones, as a row of an embedding table would be: there canaries do not interfere, however many.
+Training releases the noisy sums of clipped gradients, and the weights that result from these sums. Besides the shared
+parameters, a record may have a parameter of its own, like a row of an embedding table. Canaries on such parameters do
+not interfere with each other, however many there are.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from epsaudit.mechanisms.base import positive
 
 Loss = Literal["logistic", "squared"]
 Observer = Callable[[int, Floats], None]
-"""Told (step, noisy sum of the parameters that records have of their own, shape (m,)) as training goes on."""
+"""Called at each step of training with (step, noisy sum for the parameters of single records, shape (m,))."""
 
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records to learn from; n of them, d features."""
+    """Training data: n records with d features."""
 
-    # shape (n, d): scaled by public constants, so that preparing them leaks nothing; include a column of ones for an
+    # shape (n, d): scaled by public constants, so that the scaling leaks nothing; include a column of ones for an
     # intercept
     features: Floats
     targets: Floats  # shape (n,): +1 or -1 for logistic loss, any number for squared loss
-    own: Ints  # shape (n,): which parameter of its own a record has, from 0 to m - 1; -1 for none
-    weight: Floats  # shape (n,): the feature that goes with that parameter
-    # shape (n,): whether the loss is minus ``weight`` times the own parameter, whose gradient is the same at every
-    # step: a canary made in the space of gradients
+    own: Ints  # shape (n,): number of the record's own parameter, from 0 to m - 1; -1 if it has none
+    weight: Floats  # shape (n,): the feature that belongs to the record's own parameter
+    # shape (n,): whether the loss is minus ``weight`` times the own parameter; its gradient is the same at every
+    # step, which makes the record a gradient canary
     constant: Bools
 
     def __len__(self) -> int:
@@ -62,7 +63,7 @@ class Records:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What was learnt: ``shared`` weights of the features, shape (d,), and ``own`` parameters, shape (m,)."""
+    """Trained weights: ``shared`` weights of the features, shape (d,), and ``own`` ones of records, shape (m,)."""
 
     shared: Floats
     own: Floats
@@ -80,7 +81,7 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class DPSGD:
-    """Training with Poisson batches, per-example clipping and Gaussian noise, claimed as dp-accounting accounts it.
+    """Training with Poisson batches, per-example clipping and Gaussian noise; dp-accounting computes the claim.
 
     >>> rng = np.random.default_rng(0)
     >>> x = np.c_[np.ones(2000), rng.uniform(-1, 1, 2000)]
@@ -125,9 +126,9 @@ class DPSGD:
     ) -> Weights:
         """Train from weights of zero.
 
-        ``nominal`` is the public number of records that the mean gradient is for, the true number being private;
-        ``parameters`` how many records may have of their own. ``observe`` and ``progress`` are told the noisy sums, and
-        how many steps are done.
+        ``nominal`` is the public number of records by which the sum of gradients is scaled to a mean, since the true
+        number is private. ``parameters`` is the number of parameters that belong to single records. ``observe`` is
+        called with the noisy sums, and ``progress`` with the number of steps done.
         """
         shared, own = np.zeros(records.features.shape[1]), np.zeros(parameters)
         norms = np.sqrt((records.features**2).sum(axis=1) + records.weight**2)
@@ -166,19 +167,22 @@ class DPSGD:
         return np.where(records.constant, 1.0, derivative)
 
     def batch(self, records: Records, rng: np.random.Generator) -> Ints:
-        """Draw the places of one batch: everybody independently with probability ``rate``."""
+        """Draw the places of the records of one batch: each record independently with probability ``rate``."""
         return np.flatnonzero(rng.random(len(records)) < self.rate)
 
     def shortening(self, norms: Floats) -> Floats:
-        """Factor at most 1 that brings each gradient's norm to at most ``clip``."""
+        """Return the factor, at most 1, that brings each gradient's norm to at most ``clip``."""
         return np.minimum(1.0, self.clip / np.maximum(norms, 1e-300))
 
     def kept(self, norm: float, expected: float) -> float:
-        """Factor on the sum of a batch; 1, as clipping is done already."""
+        """Return the factor on the sum of a batch, which is 1 because the gradients are clipped already."""
         return 1.0
 
     def log_ratio(self, sums: Floats, shift: float, scale: float) -> Floats:
-        """Log-likelihood ratio of sums that a sampled record moves by ``shift``, in noise of the given scale."""
+        """Return the log-likelihood ratio of sums: a sampled record that moves them by ``shift``, against noise alone.
+
+        The noise has the standard deviation ``scale``, and the record is sampled with probability ``rate``.
+        """
         ratio = shift * (2.0 * sums - shift) / (2.0 * scale**2)
         return ratio if self.rate == 1.0 else np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + ratio)
 
@@ -189,10 +193,11 @@ class DPSGD:
 
 @functools.lru_cache(maxsize=64)
 def composed(rate: float, noise_multiplier: float, steps: int) -> Any:
-    """Loss distribution of ``steps`` sums of sampled vectors of norm 1 with noise of that standard deviation.
+    """Return the privacy loss distribution of ``steps`` noisy sums of sampled vectors of norm 1.
 
-    Each record is in a batch with probability ``rate``, independently (Poisson sampling). Pessimistic, as dp-
-    accounting, without which it raises `AuditError`, rounds losses up; the larger of adding and removing.
+    Each record is in a batch with probability ``rate``, independently (Poisson sampling). dp-accounting
+    rounds losses up, and the result is the worse of adding and removing a record. Raises `AuditError` if
+    dp-accounting is not installed.
     """
     single = library().from_gaussian_mechanism(
         noise_multiplier, sampling_prob=rate, value_discretization_interval=INTERVAL, use_connect_dots=True
@@ -202,9 +207,9 @@ def composed(rate: float, noise_multiplier: float, steps: int) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float) -> ApproxDP:
-    """Return the (epsilon, delta)-DP of DP-SGD with Poisson sampling.
+    """Return the (epsilon, delta)-DP claim of DP-SGD with Poisson sampling.
 
-    Without sampling it is Gaussian DP of mu = sqrt(steps) / noise:
+    Without sampling, the claim is that of Gaussian DP with mu = sqrt(steps) / noise:
 
     >>> from epsaudit.claims.definitions import GaussianDP
     >>> ours, exact = poisson_claim(1.0, 4.0, 16, 1e-5).epsilon, GaussianDP(1.0).approximate(1e-5).epsilon
@@ -216,16 +221,16 @@ def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float
 
 
 def full_batch_mu(noise_multiplier: float, steps: int) -> float:
-    """Mu of the Gaussian DP of DP-SGD whose batches hold everybody (Dong, Roth and Su 2022, Corollary 3.3)."""
+    """Return mu of the Gaussian DP of DP-SGD whose batches hold all records (Dong, Roth and Su 2022, Corollary 3.3)."""
     return math.sqrt(steps) / noise_multiplier
 
 
 LEAST_NOISE = 1e-3
-"""Least measured noise, in units of the clipping norm: a step without noise tells everything all the same."""
+"""Lower limit of the measured noise, in clipping norms. With noise this small a step reveals everything."""
 
 
 class _Canaries:
-    """What both audits share: the learner's claim, and parameters that raise `AuditError` if they are out of range."""
+    """Base of both audits: the learner's claim, and checks that raise `AuditError` for parameters out of range."""
 
     learner: DPSGD
     kind: ClassVar[str]
@@ -241,21 +246,22 @@ class _Canaries:
 
 @dataclass(frozen=True, eq=False)
 class GradientCanaries(_Canaries):
-    """White-box audit of DP-SGD: each canary's gradient is a Dirac vector, each step's noisy sum is seen.
+    """White-box audit of DP-SGD: canaries have Dirac vectors as gradients, and every noisy sum is observed.
 
-    The score is the log-likelihood ratio of a canary's coordinates over all steps: Poisson sampling of a gradient of
-    the clipping norm in noise of the measured scale, against noise alone. The scale is the smaller of what is claimed
-    and what each step's coordinates show, so that a step with too little noise counts for what it gives away.
+    The score of a canary is the log-likelihood ratio of its coordinate over all steps: Poisson sampling of a
+    gradient of the clipping norm in noise of the measured scale, against noise alone. The scale is the smaller of
+    the claimed scale and the scale that each step's coordinates show, so a step with too little noise gets the
+    weight that it deserves.
 
     Where batches are drawn without replacement, a canary takes the place of one of its ``companions``, and shifts the
     sum twice as far.
     """
 
     learner: DPSGD  # the training procedure
-    data: Records  # what it learns from, always in
-    canaries: int  # m, how many
-    norm: float = 1.0  # of a canary's gradient before clipping, in clipping norms; above 1 it shows missing clipping
-    companions: int = 0  # records per canary that are always in and pull the other way, each with the clipping norm
+    data: Records  # the training data, always included
+    canaries: int  # m, the number of canaries
+    norm: float = 1.0  # norm of a canary's gradient in clipping norms; above 1 it shows whether clipping is missing
+    companions: int = 0  # records per canary, always included, with the opposite gradient, of the clipping norm each
     kind: ClassVar[str] = "gradient canaries"
 
     def __post_init__(self) -> None:
@@ -270,13 +276,13 @@ class GradientCanaries(_Canaries):
         records = self.data.join(self._gradients(mine, self.norm * learner.clip))
         others = np.tile(np.arange(self.canaries), self.companions)
         records = records.join(self._gradients(others, -learner.clip))
-        # how far from the value without its canary a coordinate moves: twice as far if a companion makes room
+        # distance by which a canary moves its coordinate: twice as far if a companion leaves the batch
         away, shift = (-1.0, 2.0) if self.companions else (0.0, 1.0)
         total = np.zeros(self.canaries)
 
         def observe(step: int, sums: Floats) -> None:
             seen = sums / learner.clip - away
-            spread = float(np.median(np.abs(seen - np.median(seen)))) / 0.6745  # of a normal, robustly
+            spread = float(np.median(np.abs(seen - np.median(seen)))) / 0.6745  # a robust estimate for normal noise
             scale = max(min(spread, learner.noise_multiplier), LEAST_NOISE)
             np.add(total, learner.log_ratio(seen, shift, scale), out=total)
 
@@ -293,12 +299,12 @@ class GradientCanaries(_Canaries):
 class ExampleCanaries(_Canaries):
     """Black-box audit of DP-SGD: mislabelled examples, scored by minus their loss under the final weights.
 
-    The examples may have parameters of their own, numbered from 0 to m - 1, as the rare category or word that occurs in
-    only one record has. Without, canaries drown in each other's gradients.
+    The examples may have parameters of their own, numbered from 0 to m - 1, like a rare category or word that occurs in
+    only one record. Without such parameters, the canaries' gradients drown each other out.
     """
 
     learner: DPSGD  # the training procedure
-    data: Records  # what it learns from, always in
+    data: Records  # the training data, always included
     examples: Records  # with wrong targets; at least one
     kind: ClassVar[str] = "mislabelled examples"
 
@@ -319,7 +325,10 @@ class ExampleCanaries(_Canaries):
 
 
 def mislabelled(data: Records, canaries: int, own: float, rng: np.random.Generator) -> Records:
-    """Copy random records with the opposite target, each with an own parameter if ``own``, its feature, is not 0."""
+    """Copy random records with the opposite target.
+
+    Each copy has a parameter of its own, with ``own`` as its feature, unless ``own`` is 0.
+    """
     chosen = rng.integers(0, len(data), canaries)
     return Records(
         data.features[chosen],

@@ -1,6 +1,6 @@
-"""Losses of any function of a few records, by enumeration: what inverse sensitivity needs where no formula is known.
+"""Losses of any function of a few records, by enumeration: for inverse sensitivity where no formula is known.
 
-It stands alone because it is the only loss that looks at all datasets, so that it is for small data alone.
+The module is separate because this is the only loss that examines all datasets, which restricts it to small data.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class EnumeratedLosses(Losses):
         return self._losses(self._distances(self._count(dataset)))
 
     def local_sensitivity(self, dataset: Sequence[Hashable], changes: int) -> float:
-        """See `Losses.local_sensitivity`."""
+        """Return the local sensitivity; see `Losses.local_sensitivity`."""
         near = self._distances(self._count(dataset)) <= whole_at_least(changes, 0, "number of changes")
         return float(np.abs(self.values[near] - self.values[self._place(dataset)]).max())
 
@@ -124,7 +124,7 @@ class EnumeratedLosses(Losses):
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
-        """How often each dataset holds each record, shape (datasets, universe)."""
+        """Number of times that each dataset holds each record, shape (datasets, universe)."""
         return np.array([self._count(dataset) for dataset in self.datasets])
 
     @cached_property
@@ -150,14 +150,14 @@ class EnumeratedLosses(Losses):
         return np.array([counts[record] for record in self.universe], dtype=np.int64)
 
     def _distances(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Fewest substitutions from a dataset with these counts to each of `datasets`, shape (datasets,)."""
+        """Return the fewest substitutions from a dataset with these counts to each of `datasets`, shape (datasets,)."""
         return np.asarray(np.abs(self._counts - counts).sum(axis=1) // 2)
 
     def _losses(self, distances: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.array([distances[self.values == candidate].min() for candidate in self.candidates], dtype=np.int64)
 
     def _neighbours(self, place: int, both: bool = False) -> NDArray[np.intp]:
-        """Places of the datasets one substitution away; unless ``both``, of those behind this one alone."""
+        """Return the places of the datasets one substitution away; unless ``both``, only those after this dataset."""
         found = np.flatnonzero(self._distances(self._counts[place]) == 1)
         return found if both else found[found > place]
 

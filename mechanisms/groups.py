@@ -28,24 +28,25 @@ from epsaudit.mechanisms.laws import NormalLaw
 from epsaudit.mechanisms.response import RandomisedResponse, ResponseLaw
 
 NEAR = 12.0
-"""Standard deviations of the first noise: counts closer to 0 may be taken below it, and are integrated differently."""
+"""Distance from 0, in standard deviations of the first noise. Noise may take smaller counts below 0, so these are
+integrated differently."""
 _REACH = 10.0
-_STEP = 0.02  # of the logarithm of the noisy count, near 0
+_STEP = 0.02  # integration step of the logarithm of the noisy count, near 0
 _BLOCK = 1 << 22
-_KEPT = 1 << 16  # outputs at most whose densities are kept
+_KEPT = 1 << 16  # greatest number of outputs whose densities are kept
 
 
 @dataclass(frozen=True)
 class NoisyTwiceLaw:
-    """Law of X + r X N, X normal around the count: X is the noisy count and N fresh standard noise."""
+    """Law of X + r X N, where X is the noisy count, normal around the true count, and N is fresh standard noise."""
 
-    count: float  # how many records the group has
+    count: float  # number of records of the group
     sigma: float  # standard deviation of the first noise
     relative: float  # relative error r of the second noise
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """The count, and 0, where the density has a logarithmic pole, unless it is far away."""
+        """The count, and 0 if it is not far away, since the density has a logarithmic pole at 0."""
         return (float(self.count),) if self.count >= NEAR * self.sigma else tuple(sorted({0.0, float(self.count)}))
 
     @property
@@ -57,7 +58,7 @@ class NoisyTwiceLaw:
         return noisy + self.relative * np.abs(noisy) * rng.standard_normal(size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density; kept for few outputs, since exact values ask for the same ones at each order."""
+        """Log of the density; it is kept for small numbers of outputs, since exact values ask again at each order."""
         points = np.asarray(outputs, float)
         if points.size > _KEPT:
             return self._integrated(points, 0.0)[0]
@@ -71,15 +72,15 @@ class NoisyTwiceLaw:
         return {}
 
     def loss(self, outputs: ArrayLike, more: float = 1.0) -> tuple[Floats, Floats]:
-        """Log-density, and log-likelihood ratio of the law of ``count + more`` to this one, at each output.
+        """Log-density, and log-likelihood ratio of the law of ``count + more`` to this law, at each output.
 
-        The ratio is the mean, given the output, of e^g, g = ((2 (X - count) - more) more / (2 sigma^2)); small ones are
-        summed as e^g - 1, so that they keep ten digits.
+        The ratio is the mean, given the output, of e^g, g = ((2 (X - count) - more) more / (2 sigma^2)). Small ratios
+        are summed as e^g - 1, so that they keep ten digits.
         """
         return self._integrated(np.asarray(outputs, float), more)
 
     def _integrated(self, outputs: Floats, more: float) -> tuple[Floats, Floats]:
-        """Log-density and loss at each output, by the rule that suits it."""
+        """Return log-density and loss at each output, by the integration rule that suits the output."""
         result = np.empty((2, *outputs.shape))
         near = np.full(outputs.shape, self.count < NEAR * self.sigma)
         near &= np.abs(outputs) < max(400.0 * self.relative, 20.0) * self.sigma
@@ -116,7 +117,7 @@ class NoisyTwiceLaw:
         return np.asarray(-0.5 * (z * z + w * w) - math.log(2.0 * math.pi * self.sigma * self.relative))
 
     def _near_zero(self, outputs: Floats) -> tuple[Floats, Floats]:
-        """Trapezoidal rule over the logarithm of the noisy count, of both signs: it converges exponentially."""
+        """Trapezoidal rule over the logarithm of the noisy count, for both signs; the rule converges exponentially."""
         largest = float(np.abs(outputs).max(initial=1.0))
         reach = self.count + 3 * NEAR * self.sigma + 4.0 * math.sqrt(largest * self.sigma / self.relative)
         least = min(float(np.abs(outputs[outputs != 0.0]).min(initial=1.0)), 1.0) / 1e3
@@ -126,7 +127,7 @@ class NoisyTwiceLaw:
         return noisy, self._log_joint(outputs, noisy) + math.log(step)
 
     def _around_the_likeliest(self, outputs: Floats) -> tuple[Floats, Floats]:
-        """Gauss-Legendre panels around the likeliest noisy count of each output: what is left out hardly counts."""
+        """Gauss-Legendre panels around the likeliest noisy count of each output; the rest of the line is negligible."""
         sign = np.where((outputs < 0.0) & (self.count < NEAR * self.sigma), -1.0, 1.0)
         places, weights = np.polynomial.legendre.leggauss(16)
         panels = np.arange(-_REACH, _REACH, 0.5)
@@ -136,7 +137,7 @@ class NoisyTwiceLaw:
         return sign[:, None] * noisy, self._log_joint(outputs, sign[:, None] * noisy) - np.log(noisy) + log_weights
 
     def _likeliest(self, outputs: Floats, counts: Floats) -> Floats:
-        """Noisy count above 0 that maximises the joint density, by bisection of its derivative."""
+        """Return the noisy count above 0 that maximises the joint density, by bisection of its derivative."""
         variance, r2 = self.sigma**2, self.relative**2
         between = (outputs >= 0.0) & (outputs <= counts)
         # below the count, the pull of the output is at most 1 / (4 r^2 z)
@@ -164,7 +165,7 @@ class GroupChange(Adjacency):
 
 
 class _Groups(Reference):
-    """A dataset is the sizes of disjoint groups; the output is a number for one group, else a vector."""
+    """A mechanism on the sizes of disjoint groups, whose output is a number for one group and a vector for several."""
 
     rho: float
     relative: float
@@ -192,10 +193,10 @@ class _Groups(Reference):
 
 @dataclass(frozen=True)
 class GroupCounts(_Groups):
-    """Algorithm 1: Gaussian noise of variance 1/(2 rho), then Gaussian noise of r times the noisy count.
+    """Algorithm 1: Gaussian noise of variance 1 / (2 rho), then Gaussian noise of r times the noisy count.
 
-    rho-zCDP, since the second step sees the data through the first alone (differentialprivacy.org, 'Open problem -
-    Better privacy guarantees for larger groups', 2023), and sqrt(2 rho)-GDP. Whether larger groups lose less is the
+    It is rho-zCDP, since the second step sees the data through the first alone (differentialprivacy.org, 'Open problem
+    - Better privacy guarantees for larger groups', 2023), and sqrt(2 rho)-GDP. Whether larger groups lose less is the
     source's open question; see `renyi_per_group` and experiments/groups.py.
 
     >>> mechanism = GroupCounts(0.005, 0.3)
@@ -222,14 +223,14 @@ class GroupCounts(_Groups):
 
 @dataclass(frozen=True)
 class PresenceResponse(Reference):
-    """Randomised response on whether a group has a record, or any group: epsilon-DP where one joins or leaves.
+    """Randomised response on whether a group, or any group, has a record: epsilon-DP if one record joins or leaves.
 
     >>> [PresenceResponse(1.0, part)((0, 1)).answer for part in (0, 1, None)]
     [0, 1, 1]
     """
 
     epsilon: float
-    part: int | None = None  # place of the group; None for all groups. A dataset is the sizes of the groups
+    part: int | None = None  # place of the group, or None for all groups; a dataset is the sizes of the groups
     name: ClassVar[str] = "presence response"
     adjacency = GroupChange()
     pair = DatasetPair((0, 0), (1, 0))
@@ -240,10 +241,10 @@ class PresenceResponse(Reference):
 
 
 def renyi_per_group(law: NoisyTwiceLaw, orders: ArrayLike, *, both: bool = True) -> Floats:
-    """Renyi divergences of orders at least 1 between outputs for ``count`` and ``count + 1`` records, shape (orders,).
+    """Return the Renyi divergences, of orders at least 1, between outputs for ``count`` and ``count + 1`` records.
 
-    Of order 1 the relative entropy. With ``both`` the greater of the two directions, else from ``count + 1`` to
-    ``count`` only.
+    The shape is (orders,). The divergence of order 1 is the relative entropy. With ``both`` the result is the greater
+    of the two directions, else the direction from ``count + 1`` to ``count``.
 
     >>> law = NoisyTwiceLaw(1000.0, 10.0, 0.3)
     >>> f"{renyi_per_group(law, [2.0])[0]:.4g}"
@@ -278,17 +279,17 @@ class GroupwiseZCDP:
     """v-group-wise zCDP: where one record joins or leaves a group, the loss is at most v of the group's size.
 
     The definition (differentialprivacy.org, 'Open problem - Better privacy guarantees for larger groups') bounds both
-    directions by the order times v(D)_i for D and for its neighbour alike, so a pair of sizes has the smaller of both.
+    directions by the order times v(D)_i for D and for its neighbour, so the smaller of both values holds for a pair.
 
     >>> claim = GroupwiseZCDP(lambda size: 1.0 / (1.0 + size))
     >>> str(claim.at(DatasetPair((3, 9), (3, 10))))
     '0.0909091-zCDP'
     """
 
-    loss: Callable[[int], float]  # v, of a size, which must not increase
+    loss: Callable[[int], float]  # v, a function of the size that must not increase
 
     def at(self, pair: DatasetPair) -> ZCDP:
-        """Return what it claims of one pair; raises `AuditError` unless one record in one group differs."""
+        """Return the zCDP claim for one pair; raise `AuditError` unless one record in one group differs."""
         GroupChange().check(pair)
         sizes = next((int(a), int(b)) for a, b in zip(pair.x, pair.x_prime, strict=True) if a != b)
         return ZCDP(min(self.loss(size) for size in sizes))
@@ -299,9 +300,9 @@ class AsinhCounts(_Groups):
     """T(x) plus Gaussian noise, T(x) = c asinh(x / c): v-group-wise zCDP, v(x) = (T(x) - T(x - 1))^2 / (2 sigma^2).
 
     Renyi divergences are those of Gaussians of one variance, so the loss is attained at every order; v(0) = v(1), and
-    v(x) tends to 1 / (2 s^2 x^2) with s = sigma / c. `counts` takes outputs y back to counts, e^(-s^2 / 2) c sinh(y /
-    c), which loses nothing: unbiased for every count, with a relative standard deviation of sqrt(e^(s^2) - 1) for large
-    ones.
+    v(x) tends to 1 / (2 s^2 x^2) with s = sigma / c. `counts` maps outputs y back to counts, e^(-s^2 / 2) c sinh(y /
+    c), which is post-processing. These counts are unbiased, with a relative standard deviation of sqrt(e^(s^2) - 1) for
+    large counts.
 
     >>> mechanism = AsinhCounts(0.005, 0.3)
     >>> str(mechanism.claim), f"{mechanism.loss(10_000):.3g}"
@@ -326,14 +327,14 @@ class AsinhCounts(_Groups):
 
     @property
     def width(self) -> float:
-        """c: counts below it are hardly compressed."""
+        """c, the count up to which counts are hardly compressed."""
         return self.sigma / self.relative
 
     def transformed(self, count: float) -> float:
         return self.width * math.asinh(count / self.width)
 
     def loss(self, size: int) -> float:
-        """v(size): the greatest Renyi divergence over its order, for a record that joins or leaves the group."""
+        """Return v(size): the greatest ratio of divergence to order, for a record that joins or leaves the group."""
         if size < 0:
             raise AuditError(f"The group has {size!r} records; there must be none or more.")
         # asinh a - asinh b without cancellation, so that a group of 10^9 keeps its digits
@@ -349,7 +350,7 @@ class AsinhCounts(_Groups):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """What every group has, attained by the smallest: v(0)-zCDP, and sqrt(2 v(0))-GDP."""
+        """The claims that hold for every group, attained by the smallest: v(0)-zCDP, and sqrt(2 v(0))-GDP."""
         return (ZCDP(self.loss(0)), GaussianDP(math.sqrt(2.0 * self.loss(0))))
 
     def law(self, count: float) -> NormalLaw:
@@ -361,10 +362,10 @@ class AsinhCounts(_Groups):
         return np.asarray(factor * np.sinh(np.asarray(outputs, float) / self.width))
 
     def expected_error(self, count: float) -> float:
-        """E|x' - x| for a group of x and its count x': twice the mean of the positive part, since x' is unbiased.
+        """Return E|x' - x| for a group of x records and its released count x'.
 
-        x' is above x where N > t, t s = asinh(e^(s^2 / 2) x / c) - u, u = asinh(x / c); E[e^(sN); N > t] = e^(s^2 / 2)
-        Phi(s - t).
+        It is twice the mean of the positive part, since x' is unbiased. x' is above x where N > t, t s = asinh(e^(s^2 /
+        2) x / c) - u, u = asinh(x / c); E[e^(sN); N > t] = e^(s^2 / 2) Phi(s - t).
         """
         s, u = self.relative, math.asinh(count / self.width)
         t = (math.asinh(math.exp(s * s / 2.0) * count / self.width) - u) / s

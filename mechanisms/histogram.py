@@ -31,7 +31,7 @@ from epsaudit.outputs.normal_form import Items, normalise, order_key
 
 @dataclass(frozen=True)
 class ThresholdedLaw:
-    """A number where it reaches a threshold, else None: the law of one key's entry in a stable histogram."""
+    """Law of one key's entry in a stable histogram: the noisy count if it reaches a threshold, else None."""
 
     noisy: LaplaceLaw | NormalLaw
     threshold: float
@@ -69,8 +69,8 @@ class ThresholdedLaw:
 class StableHistogramLaw:
     """Law of a mapping whose keys are independent of each other.
 
-    The privacy loss between two of them is that of the keys whose counts differ: of ``marginal(key)`` for neighbours,
-    which differ in one. ``log_density`` gives the joint law.
+    The privacy loss between two such laws is that of the keys whose counts differ. Neighbours differ in one key, so
+    ``marginal(key)`` of this key suffices. ``log_density`` gives the joint law.
     """
 
     counts: tuple[tuple[Hashable, int], ...]  # the true histogram, in the order in which outputs list their keys
@@ -79,7 +79,7 @@ class StableHistogramLaw:
     noise: type[LaplaceLaw] | type[NormalLaw] = LaplaceLaw
 
     def marginal(self, key: Hashable) -> ThresholdedLaw | FiniteLaw:
-        """Law of one key's entry; a key that nobody has is surely absent."""
+        """Return the law of one key's entry; a key that no record has is always absent."""
         count = self._table.get(key)
         if count is None:
             return FiniteLaw((None,), (0.0,))
@@ -93,7 +93,7 @@ class StableHistogramLaw:
         noisy = [count + self.noise(0.0, self.scale).sample(size, rng) for _, count in self.counts]
         pattern = np.zeros(size, dtype=np.int64)
         groups = 1
-        for row in noisy:  # which keys are there, numbered afresh after every key so that the numbers stay small
+        for row in noisy:  # set of the present keys, renumbered after every key so that the numbers stay small
             _, pattern = np.unique(2 * pattern + (row >= self.threshold), return_inverse=True)
             groups = int(pattern.max(initial=0)) + 1
         order = np.argsort(pattern, kind="stable")
@@ -142,11 +142,12 @@ class StableHistogramLaw:
 
 @dataclass(frozen=True)
 class StableHistogram(Reference):
-    """Counts of the records that are there, plus Laplace(1 / epsilon), where they reach log(1 / delta) / epsilon + 1.
+    """Counts of the present records plus Laplace(1 / epsilon) noise, released where they reach a threshold.
 
-    (epsilon, delta)-DP for records of any kind, their domain unknown and unbounded (Korolova, Kenthapadi, Mishra and
-    Ntoulas 2009; Bun, Nissim and Stemmer 2016; the lecture notes on stable histograms). A count that moves between two
-    positive numbers costs epsilon; a key that only one record has shows with probability delta / 2.
+    The threshold is log(1 / delta) / epsilon + 1. (epsilon, delta)-DP for records of any kind, with an unknown and
+    unbounded domain (Korolova, Kenthapadi, Mishra and Ntoulas 2009; Bun, Nissim and Stemmer 2016; the lecture notes on
+    stable histograms). A count that moves between two positive numbers costs epsilon; a key that only one record has
+    appears with probability delta / 2.
 
     >>> mechanism = StableHistogram(1.0, 0.01)
     >>> round(mechanism.threshold, 3), str(mechanism.claim)
@@ -182,11 +183,12 @@ class StableHistogram(Reference):
 
 @dataclass(frozen=True)
 class GaussianHistogram(Reference):
-    """Group by an unknown domain: counts of the keys that occur plus N(0, 1 / (2 rho)), where they reach a threshold.
+    """Counts of the keys that occur plus N(0, 1 / (2 rho)) noise, released where they reach a threshold.
 
-    The threshold is 1 + sigma Phi^-1(1 - delta): delta-approximate rho-zCDP, which is the definition for groups whose
-    names nobody knows beforehand (Swanberg, Desfontaines and Haney 2023; differentialprivacy.org, 'Open problem - How
-    generic can composition results be?'). Each record has one key. Theorem 11 of docs/explanation/mechanisms.md.
+    The threshold is 1 + sigma Phi^-1(1 - delta). The mechanism is delta-approximate rho-zCDP. It groups by an
+    unknown domain: nobody knows the keys beforehand (Swanberg, Desfontaines and Haney 2023; differentialprivacy.org,
+    'Open problem - How generic can composition results be?'). Each record has one key. Theorem 11 of
+    docs/explanation/mechanisms.md.
 
     >>> mechanism = GaussianHistogram(0.5, 0.01)
     >>> mechanism.sigma, round(mechanism.threshold, 3), str(mechanism.claim)
@@ -196,7 +198,7 @@ class GaussianHistogram(Reference):
     """
 
     rho: float  # above 0
-    delta: float  # probability with which a key that only one record has shows, in (0, 1)
+    delta: float  # probability, in (0, 1), with which a key that only one record has appears
     name: ClassVar[str] = "histogram over an unknown domain, Gaussian noise"
     adjacency = AddRemove()
 

@@ -1,7 +1,7 @@
 """Interactive mechanisms: each request is chosen from the answers before it, and may be refused by a filter.
 
-Adaptive, fully adaptive and concurrent composition are one mechanism here: they differ in what the analyst may choose
-and in the filter.
+Adaptive, fully adaptive and concurrent composition are the same mechanism here. They differ in the requests that the
+analyst may choose and in the filter.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ Indices = NDArray[np.intp]
 
 
 class Analyst(Protocol):
-    """A strategy: deterministic, since chance of the analyst's own tells nothing about the data."""
+    """A strategy for choosing requests. It is deterministic, because the analyst's own randomness reveals nothing."""
 
     @property
     def menu(self) -> tuple[Request, ...]:
-        """Every request it may make."""
+        """All requests that the analyst may make."""
 
     @property
     def rounds(self) -> int:
-        """Most requests in all."""
+        """Greatest number of requests."""
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
         """Choose the next request of many transcripts at once: places in the menu, -1 to stop, shape (transcripts,).
 
-        ``answers``, shape (transcripts, rounds so far), are NaN where a request was refused; ``ledger`` is what all
-        these transcripts have requested, and what was granted.
+        ``answers``, shape (transcripts, rounds so far), are NaN where a request was refused. ``ledger`` holds the
+        requests that all these transcripts have made, and which of them were granted.
         """
 
 
 @dataclass(frozen=True)
 class TranscriptLaw:
-    """Law of the answers that one analyst gets, as rows of numbers: NaN where refused or no longer asked.
+    """Law of the answers that one analyst gets, as rows of numbers; NaN marks refused and omitted requests.
 
-    Transcripts with the same ledger are drawn and weighed together. Where every mechanism of the menu has finitely many
-    answers the law lists all transcripts.
+    Transcripts with the same ledger are sampled and evaluated together. If every mechanism of the menu has finitely
+    many answers, the law lists all transcripts.
     """
 
     analyst: Analyst
@@ -71,7 +71,7 @@ class TranscriptLaw:
         return answers
 
     def log_density(self, outputs: NDArray[Any] | Sequence[tuple[float | None, ...]]) -> Floats:
-        """Log of the density at each transcript, shape (size,); -inf for one that the analyst cannot get."""
+        """Log of the density at each transcript, shape (size,); -inf for a transcript that this analyst cannot get."""
         answers = np.array(list(outputs), float).reshape(-1, self.analyst.rounds)
         total = np.zeros(len(answers))
         expected = np.zeros(answers.shape, bool)
@@ -87,9 +87,9 @@ class TranscriptLaw:
 
     @property
     def support(self) -> tuple[tuple[float | None, ...], ...]:
-        """All transcripts, None where refused or not asked; empty where an answer has infinitely many values.
+        """All transcripts, with None for refused or omitted requests; empty if an answer has infinitely many values.
 
-        Raises `AuditError` if there are more than 65,536.
+        Raises `AuditError` if there are more than 65,536 transcripts.
         """
         return self._enumerated[0]
 
@@ -98,7 +98,7 @@ class TranscriptLaw:
         return self._enumerated[1]
 
     def ledgers(self, answers: Floats) -> list[tuple[Indices, list[Ledger]]]:
-        """Transcripts grouped by what was requested: their rows, and the ledger after each round."""
+        """Group transcripts by their requests: return their rows and the ledger after each round."""
         history: dict[Ledger, list[Ledger]] = {Ledger(): []}
         final: dict[Ledger, list[Indices]] = {}
         alive: dict[Ledger, Indices] = {Ledger(): np.arange(len(answers))}
@@ -118,7 +118,7 @@ class TranscriptLaw:
     def _follow(
         self, answers: Floats, visit: Callable[[Indices, int, Any], None]
     ) -> Iterator[list[tuple[Ledger, Ledger, Indices]]]:
-        """Lead transcripts round by round; ``visit`` is told which rows get an answer, when, and from which law."""
+        """Follow transcripts round by round, and call ``visit`` with rows, the round, and the law of their answers."""
         groups: dict[Ledger, Indices] = {Ledger(): np.arange(len(answers))}
         for round_ in range(self.analyst.rounds):
             steps = list(self._steps(answers, round_, groups))
@@ -142,7 +142,7 @@ class TranscriptLaw:
                     yield ledger, rows[choices == choice], request, self._admits(ledger, request)
 
     def _admits(self, ledger: Ledger, request: Request) -> bool:
-        """Ask the filter once: it may compute a total, and every block of runs asks again."""
+        """Ask the filter and keep its reply: it may compute a total, and every block of runs asks again."""
         known = self._admitted.get((ledger, request))
         if known is None:
             known = self._admitted[ledger, request] = self.filter.admits(ledger, request)
@@ -155,7 +155,10 @@ class TranscriptLaw:
     def _laws_of(
         self, answers: Floats, ledger: Ledger, rows: Indices, request: Request
     ) -> Iterator[tuple[Indices, Any]]:
-        """Law of the answer; where a state is hidden one for each of the session's earlier answers, with their rows."""
+        """Return laws of the answer with their rows.
+
+        A mechanism with a hidden state has one law for each sequence of earlier answers in its session.
+        """
         asked = (request.mechanism, request.session)
         earlier = [place for place, (one, granted) in enumerate(ledger.entries) if granted and one.asked == asked]
         if request.question is None or not earlier:
@@ -213,9 +216,9 @@ class TranscriptLaw:
 
 @dataclass(frozen=True)
 class Interaction(Reference):
-    """Let an analyst ask through a filter; the whole transcript is released, and the claim is the filter's.
+    """Let an analyst ask through a filter. The whole transcript is released, and the claim is that of the filter.
 
-    Raises `AuditError` if the menu is empty, or its mechanisms are for different neighbours.
+    Raises `AuditError` if the menu is empty, or if its mechanisms have different adjacencies.
 
     >>> from epsaudit import PureDP
     >>> from epsaudit.mechanisms.analysts import Gambler
@@ -226,7 +229,7 @@ class Interaction(Reference):
     """
 
     analyst: Analyst  # the strategy
-    filter: Filter  # what grants and refuses
+    filter: Filter  # the rule that grants and refuses requests
     name: ClassVar[str] = "interaction"
 
     def __post_init__(self) -> None:

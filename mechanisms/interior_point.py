@@ -29,13 +29,16 @@ LISTED = 2**16
 
 @dataclass(frozen=True)
 class LevelSearch(Reference):
-    """Maximises min(lbar, 2 tau - l), given by its level sets: (epsilon, delta)-DP under add/remove."""
+    """Base of mechanisms that maximise min(lbar, 2 tau - l), given by its level sets.
 
-    query: MonotoneQuery  # what is asked; |Y| up to 2^64
+    They are (epsilon, delta)-DP under add/remove.
+    """
+
+    query: MonotoneQuery  # the query; |Y| is at most 2^64
     epsilon: float
-    delta: float  # mass on which it may be exceeded, in (0, 0.1)
-    beta: float = 0.05  # probability, in (0, 1), with which the answer may be refused or too far off
-    depth: int | None = None  # levels of recursion, at least 1; by default what makes tau least
+    delta: float  # delta of the claim, in (0, 0.1)
+    beta: float = 0.05  # probability, in (0, 1), with which the answer may be a refusal or miss its accuracy bound
+    depth: int | None = None  # levels of recursion, at least 1; by default the number with the least tau
     adjacency = AddRemove()
 
     def __post_init__(self) -> None:
@@ -48,10 +51,10 @@ class LevelSearch(Reference):
     @property
     @abstractmethod
     def tau(self) -> int:
-        """How many removals to aim at: the greatest quality, which the optimiser needs."""
+        """Number of removals to aim at. It is also the greatest quality, which the optimiser needs."""
 
     def levels(self, dataset: Sequence[Any]) -> Levels:
-        """Level sets of the quality: from the answer after 2 tau - c removals to that after c - 1."""
+        """Return the level sets of the quality: from the answer after 2 tau - c removals to that after c - 1."""
         least = self.query.least_answers(dataset)[::-1]
         after = np.append(least, np.zeros(2 * self.tau, np.uint64))[: 2 * self.tau]
         return Levels(after[: self.tau - 1 : -1], after[: self.tau])
@@ -59,11 +62,12 @@ class LevelSearch(Reference):
 
 @dataclass(frozen=True)
 class InteriorPoint(LevelSearch):
-    """Maximise min(lbar, 2 tau - l) by a private quasi-concave optimiser with a log* recursion; None if it refuses.
+    """Maximise min(lbar, 2 tau - l) by a private quasi-concave optimiser with a log* recursion, or refuse (None).
 
     (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta: Theorem 3 of
     docs/explanation/mechanisms.md, after differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
-    Theorem 6, and Beimel, Nissim and Stemmer (2013). At every practical |Y| it loses to the other searches.
+    Theorem 6, and Beimel, Nissim and Stemmer (2013). At every practical |Y| it is less accurate than the other
+    searches.
 
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = InteriorPoint(Maximum(range(2**64)), epsilon=1.0, delta=1e-6)
@@ -97,10 +101,10 @@ class InteriorPoint(LevelSearch):
 
 @dataclass(frozen=True, eq=False)
 class InteriorPointLaw:
-    """Output of `InteriorPoint` on one dataset: the optimiser run on its quality, indices turned into outputs."""
+    """Output of `InteriorPoint` on one dataset: the optimiser runs on the quality, and indices become outputs."""
 
-    query: MonotoneQuery  # names the outputs
-    stage: Stage  # how the budget is spent
+    query: MonotoneQuery  # defines the outputs
+    stage: Stage  # the plan by which the budget is spent
     levels: Levels  # the quality
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -117,7 +121,7 @@ class InteriorPointLaw:
 
 @dataclass(frozen=True, eq=False)
 class ListedInteriorPointLaw(InteriorPointLaw):
-    """An `InteriorPointLaw` on a Y small enough to list, which therefore counts as a finite law; None comes last."""
+    """An `InteriorPointLaw` on a Y small enough to list, which makes the law finite; None comes last."""
 
     @property
     def support(self) -> tuple[Any, ...]:
@@ -137,9 +141,10 @@ class Plan:
     """Private maximisation of a quality Q: {0 ... 2^bits - 1} -> {0 ... promise}, given by its level sets.
 
     One exponential mechanism chooses among labels (z, kind). Let w be the first z bits of the best points, those in the
-    smallest level set; the label names w10...0, w0...0 or w1...1, according to its kind. Without a plan below, all
-    lengths z compete; otherwise that plan has found one. Theorem 8 of docs/explanation/mechanisms.md proves
-    (epsilon, delta)-DP, and that the point named has Q >= 1 but for probability beta.
+    smallest level set. The label names the point w10...0, w0...0 or w1...1, according to its kind. If there is no plan
+    ``below``, all lengths z compete; otherwise the plan ``below`` has found a length. Theorem 8 of
+    docs/explanation/mechanisms.md proves (epsilon, delta)-DP, and that the named point has Q >= 1 except with
+    probability beta.
 
     >>> plan_for(64, epsilon=1.0, delta=1e-6, beta=0.05, depth=1)
     Plan(bits=64, epsilon=1.0, near=17, margin=22, promise=56, below=None)
@@ -147,23 +152,29 @@ class Plan:
 
     bits: int
     epsilon: float  # of this exponential mechanism alone
-    near: int  # how good a point the best label names, at least
-    margin: int  # how much better still its prefix is, so that labels that may change their meaning are rare
-    promise: int  # what the greatest quality must be
+    near: int  # least quality of the point that the best label names
+    margin: int  # additional quality of its prefix, which makes labels rare whose meaning may change
+    promise: int  # required greatest quality
     below: Plan | None
 
     def shared(self, levels: Levels) -> list[int]:
-        """z_c: how many leading bits the ends of level set c share, c = 1 ... promise; it does not decrease."""
+        """Return z_c for c = 1 ... promise: the number of leading bits that the ends of level set c share.
+
+        z_c does not decrease.
+        """
         ends = zip(levels.first.tolist(), levels.last.tolist(), strict=True)
         return [self.bits - (first ^ last).bit_length() for first, last in ends]
 
     def length_levels(self, levels: Levels, promise: int) -> Levels:
-        """Level sets of min(A(z) - near + 1, B(z) - 1), A and B being how many of the z_c are <= z and >= z."""
+        """Return the level sets of min(A(z) - near + 1, B(z) - 1).
+
+        A and B are the numbers of the z_c that are <= z and >= z.
+        """
         lengths, c = np.array(self.shared(levels), np.uint64), np.arange(1, promise + 1)
         return Levels(lengths[self.near + c - 2], lengths[self.promise - c - 1])
 
     def named(self, levels: Levels, lengths: Sequence[int]) -> list[int]:
-        """Points that the labels of these lengths name, kind by kind: three for each length."""
+        """Return the points that the labels of these lengths name, kind by kind: three for each length."""
         best, points = int(levels.first[-1]), []
         for length in lengths:
             rest = self.bits - length
@@ -183,7 +194,7 @@ class Plan:
         return np.asarray(np.maximum(0.0, np.minimum(quality + self.margin, np.repeat(following, 3) - 1)))
 
     def law(self, levels: Levels) -> dict[int, float]:
-        """Points and their probabilities."""
+        """Return the points and their probabilities."""
         if self.below is None:
             return self._choice(levels, range(self.bits + 1))
         lengths = self.below.law(self.length_levels(levels, self.below.promise))
@@ -200,7 +211,7 @@ class Plan:
 
 
 def merged(shares: Iterable[tuple[int, float]]) -> dict[int, float]:
-    """Add up what each point has."""
+    """Add up the shares of equal points."""
     total: dict[int, float] = {}
     for point, share in shares:
         total[point] = total.get(point, 0.0) + share
@@ -210,8 +221,8 @@ def merged(shares: Iterable[tuple[int, float]]) -> dict[int, float]:
 def plan_for(bits: int, epsilon: float, delta: float, beta: float, depth: int) -> Plan:
     """Spend (epsilon, delta) and the error probability beta on ``depth`` exponential mechanisms.
 
-    Each gets epsilon in proportion to the square root of what it costs at epsilon = 1, which makes the sum of costs
-    least; those that find a length may fail as seldom as delta has it, divided equally.
+    Each mechanism gets epsilon in proportion to the square root of its cost at epsilon = 1, which minimises the sum of
+    costs. The mechanisms that find a length must fail with a probability within delta, which they share equally.
     """
     if depth == 1:
         labels = 3 * (bits + 1)
@@ -246,7 +257,7 @@ class PrefixInteriorPoint(LevelSearch):
     (56, [9223372036854775813, 9223372036854775813])
     """
 
-    depth: int = 1  # how many exponential mechanisms, at least 1; a second pays from |Y| = 2^2^75 on
+    depth: int = 1  # number of exponential mechanisms, at least 1; a second one helps from |Y| = 2^2^75 on
     name: ClassVar[str] = "interior point, common prefixes"
 
     @cached_property
@@ -258,11 +269,11 @@ class PrefixInteriorPoint(LevelSearch):
         return self.plan.promise
 
     def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
-        # a point beyond Y, where |Y| is no power of two, counts as the last output
+        # if |Y| is not a power of two, a point beyond Y counts as the last output
         shares = self.plan.law(self.levels(dataset)).items()
         law = merged((min(point, self.query.size - 1), share) for point, share in shares)
         outputs = self.query.outputs_at(np.array(list(law), np.uint64))
-        with np.errstate(divide="ignore"):  # at an epsilon of thousands
+        with np.errstate(divide="ignore"):  # happens at an epsilon of thousands
             return FiniteLaw(list(outputs), np.log(list(law.values())))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

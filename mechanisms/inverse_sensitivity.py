@@ -1,8 +1,8 @@
 """The inverse sensitivity mechanism: choose an answer by how few records must change to make it the true one.
 
-For a query with finitely many answers, its losses, which have sensitivity 1 whatever the query, go to any selection
+A query with finitely many answers has losses of sensitivity 1, whatever the query. These losses can go to any selection
 mechanism. The median and the slope of a line have formulas for their losses; `epsaudit.mechanisms.enumerated_losses`
-finds those of any other function on small data.
+finds the losses of any other function on small data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from epsaudit.running.protocols import OutputDistribution
 
 
 class Losses:
-    """Utilities -l(x, y) with l(x, y) the fewest changes that make y the true answer: Equation 4 of the source.
+    """Utilities -l(x, y), where l(x, y) is the fewest changes that make y the true answer: Equation 4 of the source.
 
     Source: differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity'. By its Lemma 1 the losses of
     neighbours differ by at most 1.
@@ -49,7 +49,7 @@ class Losses:
 
     @abstractmethod
     def local_sensitivity(self, dataset: Any, changes: int) -> float:
-        """Greatest change of the answer within that many changes of the dataset: Equation 2."""
+        """Return the greatest change of the answer within ``changes`` changes of the dataset: Equation 2."""
 
     @abstractmethod
     def lead(self, gap: int) -> DatasetPair:
@@ -61,20 +61,20 @@ class Losses:
 
 @dataclass(frozen=True)
 class MedianLosses(Losses):
-    """Losses of the median of n records from a finite set, under substitution; the lower one if n is even.
+    """Losses of the median of n records from a finite set, under substitution; the lower median if n is even.
 
     l(x, y) = max(0, #{x_i < y} - h, #{x_i > y} - (n - 1 - h)) with h = floor((n - 1) / 2): y is the median when at most
     h records are below it and n - 1 - h above, and a substitution moves one record from one side to y. The two excesses
     cannot both be positive.
 
-    Raises `AuditError` if there are fewer than two candidates or they do not increase; if a dataset has no records or
-    one that is no candidate.
+    Raises `AuditError` if there are fewer than two candidates or if they do not increase, and if a dataset has no
+    records or a record that is not a candidate.
 
     >>> MedianLosses((0, 1, 2, 3)).losses((1, 2, 2)).tolist()
     [2, 1, 0, 2]
     """
 
-    candidates: tuple[float, ...]  # all possible records, and answers, in increasing order; at least two
+    candidates: tuple[float, ...]  # all possible records, which are also the answers, in increasing order; at least two
     adjacency = Substitution()
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class MedianLosses(Losses):
 
     @property
     def pairs(self) -> tuple[DatasetPair, DatasetPair]:
-        """The greatest answer gets nearer while all others get farther; half of the answers nearer, half farther."""
+        """Two pairs: the greatest answer gets nearer and all others farther, or half nearer and half farther."""
         y = self.candidates
         low, middle, below, high = y[0], y[len(y) // 2], y[-2], y[-1]
         return (
@@ -138,12 +138,12 @@ class MedianLosses(Losses):
 
 @dataclass(frozen=True)
 class InverseSensitivity(Reference):
-    """The inverse sensitivity mechanism with any selection mechanism: the selector's own claims hold for any query.
+    """The inverse sensitivity mechanism with any selection mechanism, whose own claims hold for any query.
 
-    With the exponential mechanism epsilon-DP and epsilon^2/8-zCDP (differentialprivacy.org, 'Beyond Global Sensitivity
-    via Inverse Sensitivity', Theorem 2), and |M(x) - f(x)| <= LS^k(x) with probability 1 - beta for k =
-    floor((2 / epsilon) log(|Y| / beta)) (Theorem 4). The other selectors are those of its note 7; permute-and-flip is
-    never less accurate (McKenna and Sheldon 2020, Theorem 2).
+    With the exponential mechanism it is epsilon-DP and epsilon^2/8-zCDP (differentialprivacy.org, 'Beyond Global
+    Sensitivity via Inverse Sensitivity', Theorem 2), and |M(x) - f(x)| <= LS^k(x) with probability 1 - beta for k =
+    floor((2 / epsilon) log(|Y| / beta)) (Theorem 4). The other selectors are those of note 7 of this source;
+    permute-and-flip is never less accurate (McKenna and Sheldon 2020, Theorem 2).
 
     >>> mechanism = InverseSensitivity(1.0, MedianLosses((1, 2, 3)))
     >>> np.exp(mechanism((1, 2, 2)).log_probabilities).round(3).tolist(), mechanism.reach(0.5)
@@ -153,7 +153,7 @@ class InverseSensitivity(Reference):
     """
 
     epsilon: float
-    query: Losses  # what is asked
+    query: Losses  # the query
     # ``selector(epsilon, utilities) -> mechanism``: `ExponentialMechanism`, `PermuteAndFlip`, `NoisyMaxLaplace`,
     # `NoisyMaxExponential`, `NoisyMaxGumbel` or `GapMax`, whose gap has sensitivity 1 here as the least loss is 0
     selector: Callable[[float, Utilities], Reference] = ExponentialMechanism
@@ -194,14 +194,15 @@ Points = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class SlopeLosses(Losses):
-    """Losses of the slope t that minimises the sum of |b - t a| over the records (a, b), the least such if several.
+    """Losses of the slope t that minimises the sum of |b - t a| over the records (a, b).
 
-    One record may be replaced by any other with |a| at most ``most``; b is not bounded. Slope by slope this is Equation
-    4 of differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity', which names linear regression
-    among the functions whose loss is no burden (Asi and Duchi 2020). Proof: docs/explanation/mechanisms.md.
+    If several slopes minimise the sum, the least of them counts. One record may be replaced by any other with |a| at
+    most ``most``; b is not bounded. For each slope this is Equation 4 of differentialprivacy.org, 'Beyond Global
+    Sensitivity via Inverse Sensitivity', which names linear regression among the functions whose loss is easy to
+    compute (Asi and Duchi 2020). Proof: docs/explanation/mechanisms.md.
 
-    Raises `AuditError` if the slopes are not at least two increasing whole numbers, ``most`` is none above 0, or a
-    record is no pair of whole numbers with |a| at most ``most``.
+    Raises `AuditError` if the slopes are not at least two increasing whole numbers, if ``most`` is not a whole number
+    above 0, or if a record is not a pair of whole numbers with |a| at most ``most``.
 
     >>> query = SlopeLosses((0, 1, 2, 3), most=10)
     >>> data = [(10, 20), (5, 11), (8, 15), (10, 0)]
@@ -221,12 +222,12 @@ class SlopeLosses(Losses):
 
     @property
     def _medians(self) -> MedianLosses:
-        """Records of the greatest |a| on a line of one of the slopes: their slope is the median of these."""
+        """The median's losses, which this query has on records of the greatest |a| that lie on lines of the slopes."""
         return MedianLosses(self.candidates)
 
     @property
     def pairs(self) -> tuple[DatasetPair, ...]:
-        """Those of the median, for records of the greatest |a|."""
+        """The pairs of the median, with records of the greatest |a|."""
         return tuple(map(self._steep, self._medians.pairs))
 
     def lead(self, gap: int) -> DatasetPair:
@@ -245,7 +246,7 @@ class SlopeLosses(Losses):
         return np.maximum(np.append(up, 0), np.append(0, down))
 
     def local_sensitivity(self, dataset: Points, changes: int) -> float:
-        """See `Losses.local_sensitivity`: the farthest slope of at most this loss."""
+        """See `Losses.local_sensitivity`: the distance to the farthest slope whose loss is at most ``changes``."""
         near = np.array(self.candidates)[self.losses(dataset) <= whole_at_least(changes, 0, "number of changes")]
         return float(np.abs(near - self.value(dataset)).max())
 
@@ -257,7 +258,7 @@ class SlopeLosses(Losses):
             raise AuditError(
                 f"There must be at least one record, and each a pair (a, b) of whole numbers with |a| <= {self.most}."
             )
-        # farther from all lines than any line goes, b makes no difference
+        # beyond the outermost line the value of b makes no difference
         reach = self.most * max(map(abs, self.candidates))
         a, b = (column.astype(np.int64) for column in (records[:, 0], np.clip(records[:, 1], -reach, reach)))
         return np.asarray(np.diff(np.abs(b[:, None] - a[:, None] * np.array(self.candidates, dtype=np.int64)), axis=1))
@@ -268,6 +269,6 @@ class SlopeLosses(Losses):
 
 
 def _fewest(missing: Ints, gains: Ints) -> Ints:
-    """Least k at which the first k rows of ``gains`` add up to what is missing, column by column; 0 for none."""
+    """Return the least k at which the first k rows of ``gains`` add up to ``missing``, column by column."""
     reached = np.cumsum(gains, axis=0) >= missing
     return np.where(missing <= 0, 0, 1 + np.argmax(reached, axis=0)).astype(np.int64)

@@ -1,6 +1,6 @@
 """Exact values for two output laws, where the laws are known; nothing is imported for laws that are not known.
 
-Audits of black-box functions ask for these values too, and need not wait for the import of what computes them.
+Audits of black-box functions ask for these values, too, and should not wait for an import that they do not need.
 """
 
 from __future__ import annotations

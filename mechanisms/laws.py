@@ -1,10 +1,11 @@
 """Output laws with known probabilities: what a reference mechanism returns for one dataset.
 
-What all have is said here, once. ``sample(size, rng)`` draws ``size`` outputs, shape (size,) unless a law says
-otherwise. ``log_density(outputs)`` is the log of the density, or of the probability, of each, shape (size,); -inf off
-the support. `epsaudit.mechanisms.exact` asks a discrete law for ``support``, its outputs, and ``log_probabilities``,
-one for each; a continuous one for ``knots``, where the density is not smooth, and for ``scale``, about its width. A law
-with both is a mixture of atoms and a density. ``log_cdf`` is the log-probability of a draw at or below each output.
+The members that all laws share are described here. ``sample(size, rng)`` draws ``size`` outputs, shape (size,) unless a
+law says otherwise. ``log_density(outputs)`` is the log of the density, or of the probability, of each output, shape
+(size,); it is -inf off the support. A discrete law has ``support``, its outputs, and ``log_probabilities``, one for
+each output. A continuous law has ``knots``, the points where the density is not smooth, and ``scale``, about its width.
+A law with both is a mixture of atoms and a density. `epsaudit.mechanisms.exact` reads these attributes. ``log_cdf`` is
+the log-probability of a draw at or below each output.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class FiniteLaw:
 
 @dataclass(frozen=True)
 class LocationLaw:
-    """A density on the line around ``centre``, as wide as ``scale``, and smooth but perhaps at the centre."""
+    """Base of densities on the line around ``centre``, of width ``scale``, and smooth except perhaps at the centre."""
 
     centre: float
     scale: float
@@ -153,7 +154,7 @@ class DiscreteLaplaceLaw:
         return np.where(values == np.floor(values), log_p, -np.inf)
 
     def log_cdf(self, outputs: ArrayLike) -> Floats:
-        """Of integers; it keeps its digits in both tails."""
+        """Log of the distribution function at integers; it keeps its digits in both tails."""
         rank, rate = np.asarray(outputs) - self.centre, 1.0 / self.scale
         below = math.log1p(math.exp(-rate))
         above = np.log1p(-np.exp(-rate * (np.maximum(rank, 0) + 1) - below))
@@ -161,7 +162,9 @@ class DiscreteLaplaceLaw:
 
 
 def margin(rate: float, delta: float) -> int:
-    """Least m at which discrete Laplace noise is below -m with probability e^(-rate (m + 1)) / (1 + e^-rate) <= delta.
+    """Return the least m such that discrete Laplace noise is below -m with probability at most delta.
+
+    The noise has scale 1 / ``rate``, and this probability is e^(-rate (m + 1)) / (1 + e^-rate).
 
     >>> margin(1.0, 0.05), float(np.exp(DiscreteLaplaceLaw(0, 1.0).log_cdf([-3, -2]))[0]) < 0.05
     (2, True)
@@ -170,11 +173,12 @@ def margin(rate: float, delta: float) -> int:
 
 
 def outputs_array(values: Sequence[Hashable]) -> NDArray[Any]:
-    """One-dimensional array of outputs: numeric where all are numbers, else objects (tuples stay whole).
+    """Return a one-dimensional array of outputs: numeric where all are numbers, else objects (tuples stay whole).
 
-    Whole numbers that no array holds together, those below and from 2^63 on or beside floats, are objects as well.
+    Whole numbers that numpy would round to floats are stored as objects as well: those beyond 2^53 beside floats, and
+    those from 2^63 on beside negative numbers.
     """
-    kinds = set(map(type, values))  # a million values, but few kinds
+    kinds = set(map(type, values))  # a million values may have only a few types
     if all(issubclass(kind, (int, float, np.number)) and kind is not bool for kind in kinds):
         numbers = np.array(values)
         mixed = numbers.dtype.kind == "f" and not all(issubclass(kind, (float, np.floating)) for kind in kinds)
@@ -188,7 +192,11 @@ def outputs_array(values: Sequence[Hashable]) -> NDArray[Any]:
 
 
 def _comparable(values: NDArray[Any], others: NDArray[Any]) -> bool:
-    """Whether numpy tells which are equal: whole numbers beside floats, or signed beside unsigned, it makes floats."""
+    """Return whether numpy compares the two arrays exactly.
+
+    numpy converts two arrays of different kinds (whole numbers and floats, or signed and unsigned numbers) to floats,
+    which must then be exact.
+    """
     kinds = {values.dtype.kind, others.dtype.kind}
     return kinds <= set("iuf") and (len(kinds) == 1 or all(map(_exact_in_floats, (values, others))))
 

@@ -1,7 +1,7 @@
 """The privacy loss of repeated answers as a random walk: what separates privacy filters from odometers.
 
-A filter needs a bound on the loss that holds at the time at which it stops, an odometer one that holds at all times.
-The module computes how often a bound of the first kind is exceeded at some time.
+A filter needs a bound on the loss that holds at the time at which it stops; an odometer needs a bound that holds at all
+times. The module computes the probability that a bound of the first kind is exceeded at some time.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class LossWalk:
     def at_one_time(self, rounds: int, delta: float) -> Floats:
         """Return the least r_n with P[L_n > r_n] <= delta for n = 1 ... rounds, shape (rounds,).
 
-        That is what a filter that stops after n answers can promise.
+        A filter that stops after n answers can promise r_n.
         """
-        from scipy.stats import binom  # a second to import, and a list of mechanisms needs none of it
+        from scipy.stats import binom  # takes a second to import, which a list of mechanisms does not need
 
         n = np.arange(1, _checked(rounds) + 1)
         quantiles = binom.isf(fraction(delta, "delta", open_below=True), n, expit(self.epsilon))
         return np.asarray(self.epsilon * (2.0 * quantiles - n))
 
     def at_all_times(self, rounds: int, delta: float) -> Floats:
-        """Return readings n K + c sqrt(n) that L_n ever exceeds with probability delta at most, shape (rounds,).
+        """Return readings n K + c sqrt(n) that some L_n exceeds with probability at most delta, shape (rounds,).
 
-        K is the mean, and c the least such number. This is an odometer for that many answers, and it has the shape of
-        the bounds for one time.
+        K is the mean, and c the least number for which this holds. The readings are an odometer for ``rounds`` answers,
+        and have the shape of the bounds for one time.
         """
         n = np.arange(1.0, _checked(rounds) + 1.0)
         delta = fraction(delta, "delta", open_below=True)
@@ -69,14 +69,17 @@ class LossWalk:
             return np.asarray(n * self.mean + factor * np.sqrt(n))
 
         low, high = 0.0, self.epsilon * math.sqrt(2.0 * math.log(2.0 * rounds / delta))  # by Hoeffding, a union bound
-        for _ in range(40):  # the chance falls in steps: high is kept on the side on which the readings hold
+        for _ in range(40):  # the probability falls in steps; ``high`` always satisfies the bound
             middle = (low + high) / 2.0
             holds = self.chance_ever_beyond(readings(middle)) <= delta
             low, high = (low, middle) if holds else (middle, high)
         return readings(high)
 
     def chance_ever_beyond(self, readings: Floats) -> float:
-        """Probability that L_n > readings[n - 1] for some n; exact, as the walk has n + 1 places after n answers."""
+        """Return the probability that L_n > readings[n - 1] for some n.
+
+        The value is exact, because the walk has n + 1 places after n answers.
+        """
         right = float(expit(self.epsilon))
         alive, lost = np.ones(1), 0.0
         for n in range(1, _checked(len(readings)) + 1):

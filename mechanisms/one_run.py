@@ -1,7 +1,7 @@
-"""Simple mechanisms with many canaries, one a record; their leak is known exactly, to test one-run audits on.
+"""Simple mechanisms with many canaries, one per record, whose leak is known exactly; they test audits in one run.
 
-Records leak independently of each other, the best case for an audit in one run, except in `SpillingResponse` and
-`ConspiringResponse`, which spend their delta on many at once.
+Records leak independently of each other, which is the best case for such an audit. The exceptions are
+`SpillingResponse` and `ConspiringResponse`, which spend their delta on many records at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from epsaudit.mechanisms.base import positive
 
 
 class _PerRecord:
-    """What the family shares: ``canaries`` records, and parameters that raise `AuditError` if they are out of range."""
+    """Base of the mechanisms of this module: ``canaries`` records, and checks that raise `AuditError`."""
 
     canaries: int
 
@@ -67,20 +67,20 @@ class ResponsePerRecord(_PerRecord):
 
 @dataclass(frozen=True)
 class SpillingResponse(_PerRecord):
-    """Randomised response that now and then tells the truth about ``spilled`` random records at once.
+    """Randomised response that occasionally tells the truth about ``spilled`` random records at once.
 
-    It spills with probability delta m / spilled, so each is revealed with probability delta: (epsilon, delta)-DP,
-    since given that a record is not among the spilled its answer is epsilon-DP, whatever else is released. Many at
-    once is how delta harms an audit in one run: the term 2 m delta of Steinke, Nasr and Jagielski (2023) is for that.
+    It does so with probability delta m / spilled, so each record is revealed with probability delta. The mechanism is
+    (epsilon, delta)-DP: if a record is not among the revealed ones, its answer is epsilon-DP, whatever else is
+    released. delta harms an audit in one run by revealing many records at once; the term 2 m delta of Steinke, Nasr and
+    Jagielski (2023) accounts for this.
 
     >>> SpillingResponse(1.0, 1e-3, 1000, 50).chance
     0.02
     """
 
-    epsilon: float  # epsilon, delta: privacy parameters, epsilon above 0
+    epsilon: float  # epsilon, above 0, and delta are the privacy parameters
     delta: float
-    # canaries, spilled: how many records, and how many of them are revealed together; delta m must not exceed
-    # ``spilled``
+    # ``canaries`` is the number m of records, and ``spilled`` the number that is revealed together, at least delta m
     canaries: int
     spilled: int
     name: ClassVar[str] = "randomised response that spills"
@@ -107,11 +107,11 @@ class SpillingResponse(_PerRecord):
 
 @dataclass(frozen=True)
 class ConspiringResponse(_PerRecord):
-    """Randomised response that now and then is drawn again until at least ``right`` records have told the truth.
+    """Randomised response that is occasionally drawn again until at least ``right`` records have told the truth.
 
-    The worst (epsilon, delta)-DP mechanism for guesses about everybody: ``right`` or more of them are right exactly as
-    often as the theorem in `epsaudit.bounds.one_run` allows; the proof of its privacy is there. A delta so
-    large that every draw would have to be such raises `AuditError`.
+    It is the worst (epsilon, delta)-DP mechanism for guesses about all records: at least ``right`` guesses are right
+    exactly as often as the theorem in `epsaudit.bounds.one_run` allows. The proof of its privacy is there. Raises
+    `AuditError` if delta is so large that every draw would be repeated.
 
     >>> mechanism = ConspiringResponse(1.0, 1e-3, 100, 82)
     >>> round(mechanism.reached, 4)  # 0.0257 if delta were 0
@@ -135,14 +135,14 @@ class ConspiringResponse(_PerRecord):
 
     @cached_property
     def chance(self) -> float:
-        """Probability of a conspiracy: m delta P[W >= v] / (v P[W = v])."""
+        """Probability of a draw with at least ``right`` true answers by design: m delta P[W >= v] / (v P[W = v])."""
         masses = self._usual.logpmf(np.arange(self.right, self.canaries + 1))
         log_odds = logsumexp(masses) - masses[0]
         return float(self.canaries * self.delta / self.right * np.exp(log_odds))
 
     @cached_property
     def _usual(self) -> Any:
-        from scipy.stats import binom  # slow to import, and a list of mechanisms needs none of it
+        from scipy.stats import binom  # slow to import, and not needed by a list of mechanisms
 
         return binom(self.canaries, expit(self.epsilon))
 
@@ -154,7 +154,7 @@ class ConspiringResponse(_PerRecord):
 
     def truthful(self, rng: np.random.Generator) -> Bools:
         quantile = rng.random()
-        if rng.random() < self.chance:  # the upper tail, from which it is drawn again
+        if rng.random() < self.chance:  # draw from the upper tail
             quantile = 1.0 - quantile * float(self._usual.sf(self.right - 1))
         truthful = np.zeros(self.canaries, dtype=bool)
         truthful[rng.permutation(self.canaries)[: int(self._usual.ppf(quantile))]] = True
@@ -163,15 +163,15 @@ class ConspiringResponse(_PerRecord):
 
 @dataclass(frozen=True)
 class NoisyVectorSum(_PerRecord):
-    """The sum of records' unit vectors, one a coordinate, with Gaussian noise: mu-Gaussian DP, no interference.
+    """The sum of unit vectors, one coordinate per record, with Gaussian noise: mu-Gaussian DP, no interference.
 
     >>> print(NoisyVectorSum(1.0, 100).claim, NoisyVectorSum(1.0, 100, delta=1e-5).claim)
     1-GDP (4.37718, 1e-05)-DP
     """
 
     mu: float  # sensitivity over the standard deviation of the noise, above 0
-    canaries: int  # how many records, and coordinates
-    # make the (epsilon, delta) claim that Gaussian DP implies in place of Gaussian DP itself
+    canaries: int  # number of records, and of coordinates
+    # if given, the claim is the (epsilon, delta)-DP that Gaussian DP implies, not Gaussian DP itself
     delta: float | None = None
     name: ClassVar[str] = "noisy sum of vectors"
 

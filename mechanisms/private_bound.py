@@ -1,6 +1,6 @@
-"""Noise at a private upper bound on the local sensitivity: through one noisy count, or by any mechanism that bounds it.
+"""Noise at a private upper bound on the local sensitivity, from one noisy count or from another mechanism.
 
-'Privately bounding local sensitivity' (2024), Theorem 1, with its inequality the right way round, and note 3.
+'Privately bounding local sensitivity' (2024), Theorem 1, with its inequality in the corrected direction, and note 3.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from epsaudit.running.protocols import Mechanism
 
 
 class EitherChange(Adjacency):
-    """One record joins, leaves or is substituted: what holds for these pairs holds under both usual relations."""
+    """One record joins, leaves or is substituted. A claim for all these pairs holds under both usual adjacencies."""
 
     description = "one record that is there or not, or has another value"
 
@@ -41,7 +41,7 @@ class EitherChange(Adjacency):
 
 
 class BoundedQuery(ABC):
-    """A query f whose local sensitivity is at most ``bound(level(x))``, and whose level one record moves by 1 at most.
+    """A query f whose local sensitivity is at most ``bound(level(x))``; one record moves the level by at most 1.
 
     For any f with a smooth bound S on its local sensitivity, log S / beta rounded up is such a level: see
     `SmoothMedian`.
@@ -55,11 +55,14 @@ class BoundedQuery(ABC):
 
     @abstractmethod
     def level(self, dataset: Any) -> int:
-        """Whole number that differs by at most 1 between neighbours."""
+        """Return a whole number that differs by at most 1 between neighbours."""
 
     @abstractmethod
     def bound(self, levels: Floats) -> Floats:
-        """Bounds above 0 that increase with the level, or stay; of any whole levels, since they come with noise."""
+        """Return bounds above 0 that do not decrease with the level.
+
+        The levels may be any whole numbers, since they come with noise.
+        """
 
     @abstractmethod
     def pairs(self) -> tuple[DatasetPair, ...]:
@@ -68,17 +71,18 @@ class BoundedQuery(ABC):
 
 @dataclass(frozen=True)
 class RatioByRecords(BoundedQuery):
-    """The share a / b of records that are 1, and 1 / (b - 1): a bound under both adjacencies that needs b alone.
+    """The share a / b of records that are 1, with the bound 1 / (b - 1), which needs b alone.
 
-    Adding or removing a record moves a / b by at most max(b - a, a) / (b^2 - b) <= 1 / (b - 1), substituting one by 1 /
-    b; and nothing moves a share by more than 1, which is the bound for b <= 2. The share of nobody counts as 0.
+    The bound holds under both adjacencies. Adding or removing a record moves a / b by at most max(b - a, a) / (b^2 - b)
+    <= 1 / (b - 1), and substituting a record by 1 / b. Nothing moves a share by more than 1, which is the bound for b
+    <= 2. The share of an empty dataset counts as 0.
 
     >>> query = RatioByRecords()
     >>> query((1, 0, 0, 0, 0)), query.level((1, 0, 0, 0, 0)), query.bound(np.array([-5.0, -1.0, 3.0])).tolist()
     (0.2, -5, [0.25, 1.0, 1.0])
     """
 
-    records: int = 2000  # b of the pairs
+    records: int = 2000  # b in the pairs
     adjacency = EitherChange()
 
     def __call__(self, dataset: Dataset) -> float:
@@ -129,7 +133,7 @@ class SmoothMedian(BoundedQuery):
         return np.asarray(np.exp(np.minimum(self.smoothness * levels, math.log(width))))
 
     def pairs(self) -> tuple[DatasetPair, ...]:
-        """Two clusters a tenth of the interval apart, so large that nothing farther away makes S any greater."""
+        """Two clusters a tenth of the interval apart, so large that no record farther away makes S any greater."""
         width = self.median.upper - self.median.lower
         low, high = self.median.lower + 0.5 * width, self.median.lower + 0.6 * width
         half = math.ceil(math.log(10.0) / self.smoothness)
@@ -146,10 +150,10 @@ class SmoothMedian(BoundedQuery):
 class PrivatelyBounded(Reference):
     """f(x) + Laplace(g(x) / epsilon_2), g(x) a private upper bound on the local sensitivity: (epsilon, delta)-DP.
 
-    A share of epsilon = epsilon_1 + epsilon_2 buys the level with discrete Laplace noise; g is the bound at the noisy
-    level plus a margin, and is below the local sensitivity with probability delta at most: one tail of the noise.
-    Proof: docs/explanation/mechanisms.md ('Privately bounding local sensitivity', Theorem 1, states its condition
-    reversed).
+    A share of epsilon = epsilon_1 + epsilon_2 pays for the level with discrete Laplace noise. g is the bound at the
+    noisy level plus a margin; it is below the local sensitivity with probability at most delta, the probability of one
+    tail of the noise. Proof: docs/explanation/mechanisms.md ('Privately bounding local sensitivity', Theorem 1, states
+    its condition reversed).
 
     >>> mechanism = PrivatelyBounded(RatioByRecords(), 1.0, 1e-6)
     >>> mechanism.margin, str(mechanism.claim)
@@ -159,7 +163,7 @@ class PrivatelyBounded(Reference):
     query: BoundedQuery
     epsilon: float
     delta: float
-    share: float = 0.1  # of epsilon, spent on the bound, in (0, 1)
+    share: float = 0.1  # share of epsilon that is spent on the bound, in (0, 1)
     name: ClassVar[str] = "noise at a private bound"
 
     def __post_init__(self) -> None:
@@ -177,7 +181,7 @@ class PrivatelyBounded(Reference):
 
     @property
     def margin(self) -> int:
-        """What the noise is below minus this with probability delta at most."""
+        """Least number such that the noise is below its negative with probability at most delta."""
         return margin(self.rate, self.delta)
 
     def scales(self, noisy_levels: Floats) -> Floats:
@@ -187,7 +191,7 @@ class PrivatelyBounded(Reference):
         return self.law(self.query(dataset), self.query.level(dataset))
 
     def law(self, answer: float, level: int) -> ListedScaleLaw:
-        """Of any dataset with this answer and level; noise beyond 1e-18 is left out of its density."""
+        """Return the law for any dataset with this answer and level; it leaves out noise of probability 1e-18."""
         return ListedScaleLaw(answer, DiscreteLaplaceLaw(level, 1.0 / self.rate), self.scales)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -198,7 +202,7 @@ class PrivatelyBounded(Reference):
 class SubstitutedRatio(Reference):
     """The share a / b with Laplace noise of scale 1 / (b epsilon): epsilon-DP under substitution.
 
-    Substitution leaves b as it is, so 1 / b is the sensitivity for this b: there is no bound to buy and no delta.
+    Substitution does not change b, so 1 / b is the sensitivity for this b; neither a noisy bound nor a delta is needed.
 
     >>> SubstitutedRatio(1.0)((1, 0, 0, 0))
     LaplaceLaw(centre=0.25, scale=0.25)
@@ -220,10 +224,10 @@ class SubstitutedRatio(Reference):
 
 @dataclass(frozen=True)
 class LaplaceAtBound(Reference):
-    """f(x) + Laplace(g(x) / epsilon), g an epsilon_1-DP mechanism: (epsilon_1 + epsilon, delta)-DP.
+    """f(x) + Laplace(g(x) / epsilon), where g is an epsilon_1-DP mechanism: (epsilon_1 + epsilon, delta)-DP.
 
-    Let g be below the local sensitivity of f with probability at most delta, on every dataset. Nothing else is asked of
-    f and g: docs/explanation/mechanisms.md has the proof.
+    On every dataset, g must be below the local sensitivity of f with probability at most delta. This is the only
+    condition on f and g: docs/explanation/mechanisms.md has the proof.
 
     >>> bound = JoinBound(0.5, 1e-3, keys=2)
     >>> mechanism = LaplaceAtBound(join_size, bound, 0.5, 1e-3)
@@ -232,10 +236,10 @@ class LaplaceAtBound(Reference):
     """
 
     query: Callable[[Any], float]  # f: dataset to number
-    bound: Mechanism  # g: its claim must be pure DP, its outputs above 0, and its neighbours are those of the whole
-    epsilon: float  # what the release costs beside the bound
-    delta: float  # what the bound is too low with, on every dataset
-    pairs: Sequence[DatasetPair] = ()  # to be tried; by default those of the bound
+    bound: Mechanism  # g: its claim must be pure DP and its outputs above 0; its adjacency is that of the whole
+    epsilon: float  # privacy loss of the release, in addition to that of the bound
+    delta: float  # greatest probability, on any dataset, that the bound is too low
+    pairs: Sequence[DatasetPair] = ()  # pairs to audit; by default those of the bound
     name: ClassVar[str] = "noise at any private bound"
 
     def __post_init__(self) -> None:
@@ -266,10 +270,10 @@ class LaplaceAtBound(Reference):
 
 
 def join_size(dataset: Sequence[tuple[str, int]]) -> float:
-    """Rows of the join of two tables; a dataset is records ("left" or "right", key).
+    """Return the number of rows of the join of two tables; a dataset is records ("left" or "right", key).
 
-    A record joins or leaves with as many rows as the other table has of its key: one key's count of rows is the product
-    of both counts, and the local sensitivity the greatest count of a key in either table.
+    A record that joins or leaves changes the result by the number of rows with its key in the other table. The rows of
+    one key are the product of both counts, and the local sensitivity is the greatest count of a key in either table.
     """
     counts = Counter(dataset)
     return float(sum(counts[side, key] * counts["right", key] for side, key in counts if side == "left"))
@@ -277,11 +281,12 @@ def join_size(dataset: Sequence[tuple[str, int]]) -> float:
 
 @dataclass(frozen=True)
 class JoinBound(Reference):
-    """Greatest of all noisy counts of a key in a table, and a margin: epsilon-DP, and seldom below the greatest count.
+    """The greatest noisy count of a key in a table plus a margin: epsilon-DP, and rarely below the greatest count.
 
-    A record is in one count, so that discrete Laplace noise of rate epsilon on each costs epsilon for all (Dwork et al.
-    2006), and what is made of noisy counts no more. It is below the greatest count where the noise of that one is below
-    -margin, with probability e^(-epsilon (margin + 1)) / (1 + e^-epsilon) <= delta. At least 1.
+    A record is in one count only, so discrete Laplace noise of rate epsilon on each count costs epsilon for all counts
+    (Dwork et al. 2006), and a function of the noisy counts costs nothing more. The result is below the greatest count
+    only if the noise of that count is below -margin, with probability e^(-epsilon (margin + 1)) / (1 + e^-epsilon) <=
+    delta. The result is at least 1.
 
     >>> bound = JoinBound(0.5, 1e-3, keys=2)
     >>> law = bound((("left", 0),) * 40)
@@ -292,7 +297,7 @@ class JoinBound(Reference):
     epsilon: float
     delta: float
     keys: int  # number of keys, at least 1; they are 0, 1, ...
-    records: int = 100  # of the pair
+    records: int = 100  # number of records of the pair
     name: ClassVar[str] = "greatest count, with a margin"
     adjacency = AddRemove()
     wholes = {"keys": (1, "number of keys")}
@@ -313,7 +318,7 @@ class JoinBound(Reference):
         return [found[one] for one in known]
 
     def __call__(self, dataset: Sequence[tuple[str, int]]) -> FiniteLaw:
-        """Prepare the law; noise that all counts together exceed with probability 1e-18 is left out of its support."""
+        """Prepare the law; its support leaves out noise that some count exceeds with probability at most 1e-18."""
         counts = np.array(self.counts(dataset))
         reach, middle = math.ceil(math.log(1e18 * len(counts)) / self.epsilon), counts.max() + self.margin
         bounds = np.arange(max(1, middle - reach), middle + reach + 1)
@@ -321,9 +326,9 @@ class JoinBound(Reference):
         return JoinBoundLaw(bounds.tolist(), log_chances(bounds), log_chances)
 
     def _log_chances(self, counts: Floats, bounds: ArrayLike) -> Floats:
-        """Log-probability of each bound, by differences of log distribution functions, which keep their digits."""
+        """Return the log-probability of each bound, by differences of log distribution functions to keep digits."""
         values = np.asarray(bounds, float)
-        noise = values[:, None] - self.margin - counts  # of each count, at the most
+        noise = values[:, None] - self.margin - counts  # greatest noise of each count for each bound
         law = DiscreteLaplaceLaw(0, 1.0 / self.epsilon)
         here, below = law.log_cdf(noise), law.log_cdf(noise - 1.0)
         with np.errstate(divide="ignore"):
@@ -337,7 +342,7 @@ class JoinBound(Reference):
 
 @dataclass(frozen=True, eq=False)
 class JoinBoundLaw(FiniteLaw):
-    """Of a `JoinBound`: the support leaves out rare bounds, the density none."""
+    """Law of a `JoinBound`; the support leaves out rare bounds, the density does not."""
 
     log_chances: Callable[[ArrayLike], Floats]
 
@@ -346,6 +351,9 @@ class JoinBoundLaw(FiniteLaw):
 
 
 def match_for_all(records: int) -> DatasetPair:
-    """Pair on which a join moves most: a record that joins with all others, and is in no great count itself."""
+    """Return the pair on which a join changes most: one record joins with all others.
+
+    The key of the record has a great count in the other table only.
+    """
     left = (("left", 0),) * records
     return DatasetPair(left, (*left, ("right", 0)), f"{records} rows in one table against a match for all")

@@ -1,7 +1,7 @@
 """Private maximisation of a quasi-concave quality over a long interval of indices, by recursion on its logarithm.
 
-The quality is given by its level sets, which are nested intervals; the output is an index where it is positive, or a
-refusal.
+The quality is given by its level sets, which are nested intervals. The output is an index with a positive
+quality, or a refusal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Levels:
     [0, 1, 2, 2, 1, 1, 0]
     """
 
-    # first, last: shape (r,): the level sets' ends; ``first`` does not decrease, ``last`` does not increase
+    # ends of the level sets, shape (r,): ``first`` does not decrease, ``last`` does not increase
     first: Indices
     last: Indices
 
@@ -43,7 +43,7 @@ class Levels:
 
     def widths(self) -> NDArray[np.int64]:
         """Greatest j such that 2^j consecutive indices have quality at least c, for c = 1 ... r, shape (r,)."""
-        others = self.last - self.first  # the length less one
+        others = self.last - self.first  # the length minus one
         return np.array([(int(length) + 1).bit_length() - 1 for length in others], dtype=np.int64)
 
 
@@ -66,10 +66,10 @@ class Stage:
 
     RecConcave of Beimel, Nissim and Stemmer (2013), 'Private learning and sanitization: pure vs. approximate
     differential privacy', with whole-number thresholds in place of its fractions alpha, and one partition with a random
-    offset in place of its two, which saves a test.
+    offset in place of two, which saves a test.
 
-    Three steps find the scale, pass a stability test for a block and choose a point of it: Theorem 2 of
-    docs/explanation/mechanisms.md has them with proofs of privacy, (epsilon, delta)-DP, and accuracy.
+    The three steps find the scale, pass a stability test for a block, and choose a point of the block. Theorem 2 of
+    docs/explanation/mechanisms.md states them and proves (epsilon, delta)-DP and accuracy.
 
     >>> stage = plan_for(2**64, epsilon=1.0, delta=1e-6, beta=0.05, depth=1)
     >>> round(stage.epsilon, 9), stage.delta, stage.below.size, stage.promise
@@ -77,12 +77,12 @@ class Stage:
     """
 
     size: int  # N
-    below: Stage | Base  # what finds the scale
-    epsilon_test: float  # epsilon_test, delta_test, epsilon_point: budgets of the two last steps
+    below: Stage | Base  # the stage that finds the scale
+    epsilon_test: float  # epsilon_test, delta_test and epsilon_point are the budgets of the last two steps
     delta_test: float
     epsilon_point: float
     blocks: int  # c
-    low: int  # low, high, promise: thresholds on the quality; its maximum must be ``promise``
+    low: int  # low, high and promise are thresholds on the quality; its maximum must be ``promise``
     high: int
     promise: int
 
@@ -93,11 +93,11 @@ class Stage:
 
     @property
     def delta(self) -> float:
-        """What both tests, this stage's and those below, may leak."""
+        """Sum of the deltas of the tests, of this stage and of those below."""
         return self.delta_test + (self.below.delta if isinstance(self.below, Stage) else 0.0)
 
     def distance(self, gap: NDArray[np.int64]) -> NDArray[np.int64]:
-        """d: how many records the best block is away from not being the best, at least."""
+        """Return d, a lower bound on the number of records by which the best block stays the best."""
         return np.maximum(0, (gap + 1) // 2 - 1)
 
     def log_pass(self, gap: NDArray[np.int64]) -> Floats:
@@ -105,7 +105,7 @@ class Stage:
         return LaplaceLaw(0.0, 1.0 / self.epsilon_test).log_cdf(self.distance(gap) - threshold)
 
     def scale_levels(self, levels: Levels) -> Levels:
-        """Level sets of q: q(j) >= c where L(j) >= low + c and L(j + 1) <= high - c."""
+        """Return the level sets of q: q(j) >= c where L(j) >= low + c and L(j + 1) <= high - c."""
         widths, c = levels.widths(), np.arange(1, self.below.promise + 1)
         # L(j) >= v means j <= widths at level v, which is stored from level 1 on
         return Levels(widths[self.high - c].astype(np.uint64), widths[self.low + c - 1].astype(np.uint64))
@@ -113,14 +113,14 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Indices chosen, and whether the stage refused instead (then the index means nothing), both shape (size,)."""
+    """Chosen indices, and whether the stage refused instead (the index is then meaningless), both of shape (size,)."""
 
     indices: Indices
     refused: Bools
 
 
 def best_plan(size: int, epsilon: float, delta: float, beta: float, depths: Iterable[int]) -> Stage:
-    """Return the plan of least promise among those that recurse so many times."""
+    """Return the plan with the least promise among those with the given depths of recursion."""
     plans = [plan for depth in depths if isinstance(plan := plan_for(size, epsilon, delta, beta, depth), Stage)]
     if not plans:
         raise AuditError("No depth of recursion is given; there must be one of at least 1.")
@@ -130,17 +130,17 @@ def best_plan(size: int, epsilon: float, delta: float, beta: float, depths: Iter
 def plan_for(size: int, epsilon: float, delta: float, beta: float, depth: int) -> Stage | Base:
     """Spend (epsilon, delta) and the error probability beta on ``depth`` levels of recursion over ``size`` indices.
 
-    Each step gets epsilon in proportion to the square root of what it costs at epsilon = 1, which makes the sum of
-    costs least; each test gets the same delta; each way of failing a quarter of beta.
+    Each step gets epsilon in proportion to the square root of its cost at epsilon = 1, which minimises the sum of
+    costs. Each test gets the same delta, and each kind of failure a quarter of beta.
     """
     if depth == 0:
         return Base(size, epsilon, math.ceil(2.0 / epsilon * math.log(size / beta)))
-    # q is asked for scales 2^0 ... 2^floor(log2 N)
+    # q is evaluated at scales 2^0 ... 2^floor(log2 N)
     return stage_over(size, size.bit_length(), epsilon, delta, beta, depth)
 
 
 def stage_over(size: int, scales: int, epsilon: float, delta: float, beta: float, depth: int) -> Stage:
-    """Plan a stage over so many scales; nothing but ``size`` itself depends on what ``size`` is.
+    """Plan a stage over ``scales`` scales; apart from the field ``size``, the plan does not depend on ``size``.
 
     >>> stage_over(0, 2**100, 1.0, 1e-6, 0.05, 1).promise  # |Y| = 2^(2^100)
     748
@@ -181,7 +181,7 @@ def run(stage: Stage | Base, levels: Levels, size: int, rng: np.random.Generator
 
 
 def probabilities(stage: Stage | Base, levels: Levels) -> Floats:
-    """Probability of each index, and of a refusal last, shape (size + 1,): exact, by going through all choices."""
+    """Return the exact probability of each index, with that of a refusal last, shape (size + 1,), by enumeration."""
     if isinstance(stage, Base):
         return np.append(_base_law(stage, levels), 0.0)
     scales = probabilities(stage.below, stage.scale_levels(levels))
@@ -199,7 +199,7 @@ def probabilities(stage: Stage | Base, levels: Levels) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Steps 2 and 3 for given scales and offsets, one a row: log-probability of passing, points, their log-weights."""
+    """Steps 2 and 3 for given scales and offsets, one per row: log-probabilities of passing, points, log-weights."""
 
     log_pass: Floats
     points: Indices
@@ -207,7 +207,7 @@ class _Table:
 
     @classmethod
     def of(cls, stage: Stage, levels: Levels, scale: NDArray[np.int64], offset: NDArray[np.int64]) -> _Table:
-        """All arithmetic is on unsigned 64-bit integers, in units of K = 2^scale, and overflows nowhere."""
+        """Compute the table in unsigned 64-bit integers, in units of K = 2^scale, without overflow."""
         blocks, last = np.uint64(stage.blocks), np.uint64(stage.size - 1)
         top, offset = levels.first[-1], offset.astype(np.uint64)
         shift = np.minimum(scale, 63).astype(np.uint64)

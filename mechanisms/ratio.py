@@ -1,6 +1,6 @@
-"""Private ratios: the share a / b of records that are 1, three ways, each with its exact output law.
+"""Private ratios: the share a / b of records that are 1, by three mechanisms, each with its exact output law.
 
-'Privately bounding local sensitivity' (2024); the step of its proof where a bound fails is a mechanism of its own.
+'Privately bounding local sensitivity' (2024). The step of its proof in which a bound fails is a mechanism of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from epsaudit.running.protocols import OutputDistribution
 
 
 def ones_and_records(dataset: Dataset) -> tuple[int, int]:
-    """Return (a, b): how many say 1, and how many there are; raises `AuditError` for a record that is not 0 or 1."""
+    """Return (a, b), the numbers of ones and of records; raise `AuditError` for a record that is not 0 or 1."""
     ones = sum(1 for record in dataset if record == 1)
     if ones + sum(1 for record in dataset if record == 0) != len(dataset):
         raise AuditError("A record is neither 0 nor 1; a ratio needs a dataset of zeros and ones.")
@@ -37,8 +37,8 @@ def local_sensitivity(ones: int, records: int) -> float:
     """Return the greatest change of a / b when one record joins or leaves, for a = ``ones`` of b = ``records``.
 
     It is max(b - a, a) / (b^2 - b) if 0 < a < b, attained where a record leaves. If a = 0 no one can leave, and if a =
-    b no zero can: what remains is a record that joins, which moves the ratio by 1 / (b + 1). Raises `AuditError` unless
-    0 <= a <= b and b >= 2.
+    b no zero can; then a record that joins moves the ratio most, by 1 / (b + 1). Raises `AuditError` unless 0 <= a <= b
+    and b >= 2.
 
     >>> local_sensitivity(3, 4), local_sensitivity(0, 4), local_sensitivity(4, 4)
     (0.25, 0.2, 0.2)
@@ -52,7 +52,7 @@ def local_sensitivity(ones: int, records: int) -> float:
 
 
 def answers(ones: int, zeros: int) -> tuple[int, ...]:
-    """Return a dataset with that many of each."""
+    """Return a dataset with the given numbers of ones and zeros."""
     return (1,) * ones + (0,) * zeros
 
 
@@ -66,9 +66,9 @@ class NaiveRatio(Reference):
 
     epsilon: float
     name: ClassVar[str] = "private ratio, naive"
-    moved: ClassVar[float] = 2.0  # counts that one record moves
+    moved: ClassVar[float] = 2.0  # number of counts that one record moves
     adjacency = AddRemove()
-    # the first who says 1, among few: both counts matter
+    # the first record that is 1, among few: both counts matter
     pair = DatasetPair(answers(0, 3), answers(1, 3), "3 zeros against 3 zeros and a one")
 
     @property
@@ -81,15 +81,15 @@ class NaiveRatio(Reference):
 
 
 class CountsRatio(NaiveRatio):
-    """Noisy ones divided by noisy ones plus noisy zeros, noise of scale 1 / epsilon under add/remove: epsilon-DP.
+    """Noisy ones divided by noisy ones plus noisy zeros: epsilon-DP under add/remove with noise of scale 1 / epsilon.
 
     One record moves one of the two counts by 1. The simple algorithm of Kulesza, Suresh and Wang (2024), Algorithm 3,
-    as the source has it.
+    in the form of the source.
     """
 
     name: ClassVar[str] = "private ratio, ones and zeros, add/remove"
     moved: ClassVar[float] = 1.0
-    # the first who says 1, among many: the zeros hardly blur it
+    # the first record that is 1, among many: the noise on the zeros hardly hides it
     pair = DatasetPair(answers(0, 100), answers(1, 100), "100 zeros against 100 zeros and a one")
 
     def __call__(self, dataset: Dataset) -> RatioLaw:
@@ -98,12 +98,12 @@ class CountsRatio(NaiveRatio):
 
 
 class SubstitutedCountsRatio(CountsRatio):
-    """The same under substitution, which moves both counts: noise of scale 2 / epsilon, epsilon-DP."""
+    """`CountsRatio` under substitution, which moves both counts: noise of scale 2 / epsilon, epsilon-DP."""
 
     name: ClassVar[str] = "private ratio, ones and zeros, substitution"
     moved: ClassVar[float] = 2.0
     adjacency = Substitution()
-    # one of the few made another: both counts matter
+    # one of few records changes: both counts matter
     pair = DatasetPair(answers(0, 3), answers(1, 2), "3 zeros against 2 zeros and a one")
 
 
@@ -111,12 +111,13 @@ class SubstitutedCountsRatio(CountsRatio):
 class BoundedRatio(Reference):
     """Laplace noise at a private upper bound on the local sensitivity of a / b: (epsilon, delta)-DP.
 
-    A share of epsilon = epsilon_1 + epsilon_2 buys bounds on both counts, by discrete Laplace noise of epsilon_1 / 2
-    each and a margin of as many records as leave them with probability delta at most. For b > 1 the local sensitivity
-    is at most max((b - a) / (b^2 - b), a / (b^2 - b)): the first term is greatest at the lower bound on a and at the b
-    nearest to a + sqrt(a^2 - a) within its bounds, the second at the upper bound on a and the lower one on b. Where b
-    may be 1 or less the naive mechanism answers with epsilon_2. Source: 'Privately bounding local sensitivity', Theorem
-    1 and the text before its code, which exchanges the two bounds on a; and with the margin for both tails.
+    A share of epsilon = epsilon_1 + epsilon_2 pays for bounds on both counts: discrete Laplace noise of epsilon_1 / 2
+    each, and a margin, which the noise of either count exceeds with probability at most delta in all. For b > 1 the
+    local sensitivity is at most max((b - a) / (b^2 - b), a / (b^2 - b)). The first term is greatest at the lower bound
+    on a and at the b nearest to a + sqrt(a^2 - a) within its bounds, the second at the upper bound on a and the lower
+    bound on b. Where b may be 1 or less, the naive mechanism answers with epsilon_2. Source: 'Privately bounding local
+    sensitivity', Theorem 1 and the text before its code. The code exchanges the two bounds on a; here the bounds are in
+    the right order, and the margin covers both tails.
 
     >>> mechanism = BoundedRatio(1.0, 1e-6)
     >>> mechanism.margin, str(mechanism.claim)
@@ -128,7 +129,7 @@ class BoundedRatio(Reference):
     share: float = 0.1  # share of epsilon spent on the bounds, in (0, 1)
     name: ClassVar[str] = "private ratio, bounded local sensitivity"
     adjacency = AddRemove()
-    # the first who says 1, among so many that the bound comes close to the local sensitivity
+    # the first record that is 1, among so many that the bound is close to the local sensitivity
     pair = DatasetPair(answers(0, 2000), answers(1, 2000), "2000 zeros against 2000 zeros and a one")
 
     def __post_init__(self) -> None:
@@ -153,7 +154,7 @@ class BoundedRatio(Reference):
         return margin(self.rate, self.delta / 4.0)
 
     def bound(self, noisy_ones: Floats, noisy_records: Floats) -> Floats:
-        """Upper bound on the local sensitivity from noisy counts, shape (n,); NaN where b may be 1 or less."""
+        """Return an upper bound on the local sensitivity from noisy counts, shape (n,); NaN if b may be 1 or less."""
         a_low, a_high = np.maximum(noisy_ones - self.margin, 0.0), noisy_ones + self.margin
         b_low, b_high = noisy_records - self.margin, noisy_records + self.margin
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -167,9 +168,9 @@ class BoundedRatio(Reference):
 
 @dataclass(frozen=True)
 class BoundedRatioLaw:
-    """Law of `BoundedRatio` on one dataset: a mixture over both noisy counts, summed when first asked for.
+    """Law of `BoundedRatio` on one dataset: a mixture over both noisy counts, which is summed at first use.
 
-    Noise beyond a probability of 1e-15 is left out of the sum; scales are merged by `ScaleMixture.merged`.
+    The sum leaves out noise of probability 1e-15; scales are merged by `ScaleMixture.merged`.
     """
 
     ones: int
@@ -221,12 +222,12 @@ class BoundedRatioLaw:
 
 
 def pairs(b: Floats) -> Floats:
-    """b^2 - b."""
+    """Return b^2 - b."""
     return b * b - b
 
 
 def greatest_gap(a: Floats, peak_of: Floats, b_low: Floats, b_high: Floats) -> Floats:
-    """Greatest (b - a) / (b^2 - b) over b in {b_low, b_high} and the two integers around the peak, where in between.
+    """Return the greatest (b - a) / (b^2 - b) over b_low, b_high and the two integers around the peak, if between them.
 
     The peak p + sqrt(p^2 - p) is taken at p = ``peak_of``, which should be a itself.
 
@@ -244,10 +245,10 @@ def greatest_gap(a: Floats, peak_of: Floats, b_low: Floats, b_high: Floats) -> F
 
 @dataclass(frozen=True)
 class FailedBound(Reference):
-    """A count that gets out where its discrete Laplace noise is ``misses`` or more off, else nothing: (0, delta)-DP.
+    """A count that is released if its discrete Laplace noise is at least ``misses``, else nothing: (0, delta)-DP.
 
-    Where a bound holds the proof goes on; where it fails the mechanism may do anything, and the failure probability is
-    paid in full ('Privately bounding local sensitivity', Theorem 1). Both tails of the noise together have
+    Where a bound holds, the proof continues. Where it fails, the mechanism may do anything, and the probability of
+    failure counts in full ('Privately bounding local sensitivity', Theorem 1). Both tails of the noise together have
     probability 2 e^(-rate T) / (1 + e^-rate) at T, which must not exceed delta.
 
     >>> mechanism = FailedBound(1.0, 0.05)
@@ -259,7 +260,7 @@ class FailedBound(Reference):
     delta: float  # failure probability, in (0, 1)
     name: ClassVar[str] = "failed bound, both tails"
     adjacency = AddRemove()
-    pair = DatasetPair((1,), (1, 1), "counts 1 and 2")  # one more record: every output but None tells the two apart
+    pair = DatasetPair((1,), (1, 1), "counts 1 and 2")  # every output but None tells them apart
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -271,7 +272,7 @@ class FailedBound(Reference):
 
     @property
     def misses(self) -> int:
-        """T: how far off the noisy count must be."""
+        """T: the least error of the noisy count at which the count is released."""
         return max(1, math.ceil(math.log(2.0 / (self.delta * (1.0 + math.exp(-self.rate)))) / self.rate))
 
     def __call__(self, dataset: Dataset) -> FiniteLaw:
@@ -295,14 +296,14 @@ class RatioLaw:
     [0.5, 0.125, 0.03125]
     """
 
-    first: float  # first, second: centres of A and B
+    first: float  # first and second are the centres of A and B
     second: float
-    noise: float  # scale of both
-    share: bool = False  # whether A + B is divided by, in place of B
+    noise: float  # scale of A and B
+    share: bool = False  # whether the denominator is A + B, in place of B
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """Where both noises vanish, and where the density has slopes of its own: at 0 and +-1, or at 0, 1/2 and 1."""
+        """Places where both noises vanish, and where the density has kinks: at 0 and +-1, or at 0, 1/2 and 1."""
         base = self.first + self.second if self.share else self.second
         centre = (self.first / base,) if base != 0.0 else ()
         return (*centre, *((0.0, 0.5, 1.0) if self.share else (-1.0, 0.0, 1.0)))
@@ -324,10 +325,10 @@ class RatioLaw:
 
 
 def _log_line_integral(alpha: Floats, gamma: Floats, p: float, q: float, scale: float) -> Floats:
-    """Log of the integral over t of |t| exp(-(|alpha t - p| + |gamma t - q|) / scale) / (4 scale^2), shape (n,).
+    """Return the log of the integral over t of |t| exp(-(|alpha t - p| + |gamma t - q|) / scale) / (4 scale^2).
 
-    The exponent is linear between 0 and its two kinks, so each of four pieces has a closed form; all of them are
-    positive, and each is taken relative to its larger end.
+    The shape is (n,). The exponent is linear between 0 and its two kinks, so each of four pieces has a closed form. All
+    pieces are positive, and each is computed relative to its larger end.
     """
     kinks = np.zeros((3, alpha.size))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -355,7 +356,7 @@ def _log_line_integral(alpha: Floats, gamma: Floats, p: float, q: float, scale: 
 
 
 def _log_ramp(start: Floats, inward: Floats, width: Floats, rate: Floats) -> Floats:
-    """Log of the integral over v in (0, width) of (start + inward v) exp(-rate v); -inf where width is 0."""
+    """Return the log of the integral over v in (0, width) of (start + inward v) exp(-rate v); -inf if width is 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = np.minimum(rate * width, 1e300)
         values = width * (start * _flat(z) + inward * width * _rising(z))
@@ -365,18 +366,18 @@ def _log_ramp(start: Floats, inward: Floats, width: Floats, rate: Floats) -> Flo
 
 
 def _log_tail(start: Floats, rate: Floats) -> Floats:
-    """Log of the integral over v > 0 of (start + v) exp(-rate v)."""
+    """Return the log of the integral over v > 0 of (start + v) exp(-rate v)."""
     return np.log(start / rate + 1.0 / rate**2)
 
 
 def _flat(z: Floats) -> Floats:
-    """(1 - e^-z) / z, for z >= 0."""
+    """Return (1 - e^-z) / z, for z >= 0."""
     safe = np.where(z > 0.0, z, 1.0)
     return np.where(z > 0.0, -np.expm1(-safe) / safe, 1.0)
 
 
 def _rising(z: Floats) -> Floats:
-    """(1 - (1 + z) e^-z) / z^2, for z >= 0; by its series near 0."""
+    """Return (1 - (1 + z) e^-z) / z^2, for z >= 0; computed by its series near 0."""
     safe = np.where(z > 0.3, z, 1.0)
     direct = (-np.expm1(-safe) - safe * np.exp(-safe)) / safe**2
     small = np.minimum(z, 0.3)
@@ -388,19 +389,19 @@ def _rising(z: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ScaleMixture:
-    """A mixture of Laplace laws around one centre: what a noisy scale makes of Laplace noise."""
+    """A mixture of Laplace laws around one centre: the law of Laplace noise with a noisy scale."""
 
-    centre: float  # of every law
-    # log_weights, scales: shape (k,): log-probabilities and scales of the laws; the probabilities need not sum to 1
+    centre: float  # centre of every law
+    # log_weights and scales, shape (k,), belong to the laws; the probabilities need not sum to 1
     log_weights: Floats
     scales: Floats
 
     @classmethod
     def merged(cls, centre: float, weights: Floats, scales: Floats) -> ScaleMixture:
-        """Merge millions of scales into a thousand or so: for each bin of log-scales two, by Gauss's rule.
+        """Merge millions of scales into about a thousand: each bin of log-scales gets two scales, by Gauss's rule.
 
         They have the moments of the bin up to the third. For a bin of width w the error at z scales from the centre is
-        at most of order (w z / 2)^4 / 24 of the bin's share: below 1e-9 where there is any mass to speak of.
+        at most of order (w z / 2)^4 / 24 of the bin's share: below 1e-9 where the mass is not negligible.
         """
         place = np.log(scales)
         origin = float(place.min())
@@ -431,11 +432,14 @@ class ScaleMixture:
 
 @dataclass(frozen=True)
 class DrawnScaleLaw:
-    """A number plus Laplace noise whose scale is drawn first; no density, which would be an integral over any law."""
+    """A number plus Laplace noise whose scale is drawn first.
+
+    It has no density, which would be an integral over any law.
+    """
 
     centre: float
-    level: OutputDistribution  # of what the scale is a function of
-    scales: Callable[[Floats], Floats]  # that function, of many levels at once
+    level: OutputDistribution  # law of the level on which the scale depends
+    scales: Callable[[Floats], Floats]  # levels to scales, both shape (n,)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         scales = self.scales(np.asarray(self.level.sample(size, rng), float))
@@ -444,7 +448,7 @@ class DrawnScaleLaw:
 
 @dataclass(frozen=True)
 class ListedScaleLaw(DrawnScaleLaw):
-    """The same where levels are listed: a mixture of Laplace laws, merged by `ScaleMixture.merged`."""
+    """A `DrawnScaleLaw` with a finite number of levels: a mixture of Laplace laws, merged by `ScaleMixture.merged`."""
 
     level: FiniteLaw | DiscreteLaplaceLaw
 

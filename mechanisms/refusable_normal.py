@@ -1,4 +1,4 @@
-"""What private means share: a noisy test of a score, and the law of a normal vector or a refusal."""
+"""Shared parts of private means: a noisy test of a score, and the law of a normal vector or a refusal."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from epsaudit.mechanisms.stability import RefusalLaw
 
 @dataclass(frozen=True)
 class ScoreTest:
-    """A test of a score: passes where score + Z < k - t, Z truncated Laplace noise on [-t, t].
+    """A test of a score: it passes where score + Z < k - t, with Z truncated Laplace noise on [-t, t].
 
     Scale b = sensitivity / epsilon and t = b log(1 + (e^epsilon - 1) / (2 delta)) make it (epsilon, delta)-DP (Geng,
-    Ding, Guo and Kumar 2020, Theorem 1). k = ceil(2 t) is the least for which score 0 passes surely, while score k
+    Ding, Guo and Kumar 2020, Theorem 1). k = ceil(2 t) is the least number for which score 0 always passes and score k
     never does: Lemma 5 of docs/explanation/covariance-aware-mean.md.
 
     >>> test = ScoreTest(1.0, 1e-6)
@@ -41,7 +41,7 @@ class ScoreTest:
 
     @property
     def levels(self) -> int:
-        """The score that never passes, k."""
+        """k, the least score that never passes."""
         return math.ceil(2.0 * self.reach)
 
     def log_chances(self, score: int) -> tuple[float, float]:
@@ -58,9 +58,9 @@ class ScoreTest:
 
 
 _ROUNDING = 1e-11
-"""Relative to 1, after both covariances are scaled alike: what rounding leaves of a variance or a shift that is 0."""
+"""Largest variance or shift that counts as 0 up to rounding, relative to 1, after both covariances are scaled alike."""
 _FAR = 20.0
-"""Shifts and ratios of scales beyond which a grid of losses overflows: a pair that far apart shares nothing anyhow."""
+"""Shifts and ratios of scales beyond which a grid of losses overflows. Laws this far apart hardly overlap."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class RefusableNormal:
 
     mean: Floats  # shape (d,): centre of the normal law
     covariance: Floats  # shape (d, d): its covariance; where it is singular the law lives on an affine subspace
-    log_passes: float = 0.0  # log_passes, log_refuses: log-probabilities of an answer and of a refusal
+    log_passes: float = 0.0  # log_passes and log_refuses are the log-probabilities of an answer and of a refusal
     log_refuses: float = -math.inf
 
     @cached_property
@@ -90,7 +90,7 @@ class RefusableNormal:
         return outputs
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each row of numbers, on the law's subspace; log-probability of a refusal at NaN."""
+        """Log of the density at each row of numbers, on the law's subspace, and log-probability of a refusal at NaN."""
         rows = np.asarray(outputs, float) - self.mean
         axes, inverse = self._axes
         refused = np.isnan(rows).any(axis=1)
@@ -112,7 +112,7 @@ class RefusableNormal:
             return None
         passes, refuses = (self.log_passes, other.log_passes), (self.log_refuses, other.log_refuses)
         pairs = None if -math.inf in passes else self._independent(other)
-        if pairs is None:  # an answer of one is impossible for the other
+        if pairs is None:  # the answers of one law are impossible for the other
             return _atoms([[passes[0], -math.inf, refuses[0]], [-math.inf, passes[1], refuses[1]]])
         if not pairs:
             return _atoms([[passes[0], refuses[0]], [passes[1], refuses[1]]])
@@ -127,10 +127,11 @@ class RefusableNormal:
         return _with_refusal(normal, passes, refuses, _with_refusal(normal.lower, passes, refuses, None))
 
     def _independent(self, other: RefusableNormal) -> list[tuple[float, float]] | None:
-        """Shift and scale of independent normal coordinates whose pairs with N(0, 1) have the same loss.
+        """Return shift and scale of independent normal coordinates whose pairs with N(0, 1) have the same loss.
 
-        Whiten the first covariance and diagonalise the second: a linear map changes no loss. Coordinates of equal
-        variance are turned so that one of them has the whole shift. None if the laws live on different subspaces.
+        The first covariance is whitened and the second diagonalised, since a linear map does not change the loss.
+        Coordinates of equal variance are rotated so that one of them has the whole shift. None if the laws live on
+        different subspaces.
         """
         axes, inverse = self._axes
         other_axes, _ = other._axes
@@ -159,7 +160,7 @@ def _atoms(log_chances: list[list[float]]) -> LossPair:
 def _with_refusal(
     normal: LossPair, passes: tuple[float, float], refuses: tuple[float, float], lower: LossPair | None
 ) -> LossPair:
-    """Return the pair of answers, made rarer by the refusals, with the refusals beside them."""
+    """Return the pair of laws of an answer or a refusal, given the pair of laws of answers."""
     atoms: NDArray[np.float64] = normal.atoms + np.array(passes)[:, None]
     losses = normal.losses + (passes[0] - passes[1])
     if max(refuses) > -math.inf:

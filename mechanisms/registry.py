@@ -1,4 +1,4 @@
-"""The catalogue's mechanisms as `epsaudit list` shows them, one entry a mechanism and claim."""
+"""The catalogue's mechanisms as `epsaudit list` shows them, with one entry for each mechanism and claim."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from epsaudit.running.registry import Entry
 
 
 def entries() -> list[Entry]:
-    """Every mechanism of this package, claim by claim, in the order of the catalogue.
+    """Return an entry for every mechanism and claim of this package, in the order of the catalogue.
 
     >>> [entry.name for entry in entries()][:3]
     ['laplace', 'discrete-laplace', 'gaussian']
@@ -17,7 +17,7 @@ def entries() -> list[Entry]:
 
 
 def _entries(row: Row) -> list[Entry]:
-    """One for each claim, where there are several with the pair that comes nearest to it, not with all."""
+    """Return one entry for each claim; an entry among several has only the pair that comes nearest to its claim."""
     violated = row.name.startswith("broken/")
     asked = (("", Claim, row.source), ("-gdp", GaussianDP, row.gdp), ("-zcdp", ZCDP, row.zcdp))
     found = []

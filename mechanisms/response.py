@@ -23,7 +23,10 @@ from epsaudit.mechanisms.laws import FiniteLaw
 
 @dataclass(frozen=True)
 class ResponseLaw:
-    """The answer with probability ``truth``, else one of the other answers 0, ..., answers - 1, each as likely."""
+    """Law of an answer that is given with probability ``truth``; all other answers are equally likely.
+
+    The answers are 0, ..., answers - 1.
+    """
 
     answer: int
     answers: int
@@ -65,10 +68,11 @@ class _OneAnswer(Reference):
 
 @dataclass(frozen=True)
 class RandomisedResponse(_OneAnswer):
-    """k-ary randomised response on one user's answer: epsilon-DP (Warner 1965; Kairouz, Bonawitz and Ramage 2016).
+    """k-ary randomised response on one user's answer: epsilon-DP.
 
-    Truthful with probability e^epsilon / (e^epsilon + k - 1). For k = 2 it attains the tight Renyi and zCDP bounds of
-    pure DP (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorems 4 and 5).
+    Warner (1965); Kairouz, Bonawitz and Ramage (2016). The answer is true with probability e^epsilon / (e^epsilon + k -
+    1). For k = 2 it attains the tight Renyi and zCDP bounds of pure DP (differentialprivacy.org, 'Tight RDP & zCDP
+    bounds from pure DP', Theorems 4 and 5).
 
     >>> mechanism = RandomisedResponse(1.0)
     >>> np.exp(mechanism((1,)).log_probabilities).round(6).tolist(), str(mechanism.claim)
@@ -89,12 +93,13 @@ class RandomisedResponse(_OneAnswer):
 
 @dataclass(frozen=True)
 class HadamardResponse(_OneAnswer):
-    """Hadamard response on one user's answer: epsilon-DP (Acharya, Sun and Zhang 2019), of optimal order everywhere.
+    """Hadamard response on one user's answer: epsilon-DP (Acharya, Sun and Zhang 2019), of optimal order.
 
-    Symbols are in blocks of b, each block with the b - 1 rows of a Hadamard matrix that are half ones; an answer x owns
-    a row, and C_x are the b / 2 symbols at which that row is one. A symbol of C_x is sent with e^epsilon times the
-    probability of any other. b = 2^ceil(log2(k / B + 1)) with B = 2^floor(log2 min(e^epsilon, 2 k)), as in the authors'
-    code; the more epsilon allows, the smaller are blocks. Blocks without an answer are left out.
+    Symbols are in blocks of b. Each block has the b - 1 rows of a Hadamard matrix of which half the entries are one. An
+    answer x owns a row, and C_x are the b / 2 symbols at which that row is one. A symbol of C_x is sent with e^epsilon
+    times the probability of any other. b = 2^ceil(log2(k / B + 1)) with B = 2^floor(log2 min(e^epsilon, 2 k)), as in
+    the authors' code; blocks become smaller as epsilon grows. Blocks without an answer are left out. The order of the
+    error is optimal for every epsilon.
 
     >>> mechanism = HadamardResponse(1.0, 12)
     >>> mechanism.block, mechanism.symbols, str(mechanism.claim)
@@ -110,7 +115,7 @@ class HadamardResponse(_OneAnswer):
 
     @cached_property
     def block(self) -> int:
-        """b: symbols of a block."""
+        """b, the number of symbols of a block."""
         groups = 2 ** math.floor(math.log2(min(math.exp(min(self.epsilon, 700.0)), 2.0 * self.answers)))
         return int(2 ** math.ceil(math.log2(self.answers / groups + 1.0)))
 
@@ -124,12 +129,12 @@ class HadamardResponse(_OneAnswer):
 
     @property
     def total(self) -> float:
-        """Z: what e^epsilon on C_x and 1 elsewhere sum to."""
+        """Z, the sum of the weights e^epsilon on C_x and 1 elsewhere."""
         return self.block / 2 * math.exp(self.epsilon) + self.symbols - self.block / 2
 
     @property
     def clone_answers(self) -> float:
-        """The k' for which two answers are as easy to tell apart in a crowd as those of a k'-ary randomised response.
+        """The k' of the k'-ary randomised response whose answers are as easy to tell apart in a crowd.
 
         |C_x - C_x'| is b / 2 for answers of different blocks and else b / 4; whatever a user holds, any symbol there
         has probability 1 / Z at least. See docs/explanation/shuffling.md: k' - 1 = Z / m - e^epsilon, m the greater.
@@ -154,7 +159,7 @@ class HadamardResponse(_OneAnswer):
         return FiniteLaw(range(self.symbols), np.log(self.chances[self._answer(dataset)]))
 
     def estimate(self, counts: NDArray[Any]) -> Floats:
-        """Unbiased estimate of the answers' shares from how often each symbol was sent, shapes (..., K), (..., k)."""
+        """Return an unbiased estimate of the answers' shares, shape (..., k), from symbol counts, shape (..., K)."""
         half, gain = self.block / 2, math.exp(self.epsilon) - 1.0
         shares = np.asarray(counts, float) / np.sum(counts, axis=-1, keepdims=True)
         of_block = shares.reshape(*shares.shape[:-1], self.blocks, self.block).sum(axis=-1)
@@ -165,10 +170,10 @@ class HadamardResponse(_OneAnswer):
 
 @dataclass(frozen=True)
 class LeakyResponse(Reference):
-    """Randomised response on one user's bit that tells the bit itself with probability delta: (epsilon, delta)-DP.
+    """Randomised response on one user's bit that reveals the bit with probability delta: (epsilon, delta)-DP.
 
-    Every (epsilon, delta)-DP mechanism is a randomisation of it (Kairouz, Oh and Viswanath 2015). Outputs are 0 and 1,
-    which may be lies, and 2 and 3 for a 0 and a 1 that are told. delta-approximate epsilon tanh(epsilon / 2)-zCDP.
+    Every (epsilon, delta)-DP mechanism is a post-processing of it (Kairouz, Oh and Viswanath 2015). Outputs 0 and 1 may
+    be lies; outputs 2 and 3 reveal a 0 and a 1. The response is delta-approximate epsilon tanh(epsilon / 2)-zCDP.
 
     >>> mechanism = LeakyResponse(1.0, 0.01)
     >>> np.exp(mechanism((1,)).log_probabilities).round(4).tolist(), str(mechanism.claims[1])
@@ -193,7 +198,7 @@ class LeakyResponse(Reference):
 
 @dataclass(frozen=True)
 class BitsLaw:
-    """Independent bits."""
+    """Law of independent bits."""
 
     chances: tuple[float, ...]  # probability of a one in each place
 
@@ -215,7 +220,7 @@ class BitsLaw:
 
 @dataclass(frozen=True)
 class AnyValue(Adjacency):
-    """One user's value against any other: local DP."""
+    """Adjacency of local DP: one user's value against any other value."""
 
     description = "the value of one user"
 
@@ -230,19 +235,19 @@ class AnyValue(Adjacency):
 class Rappor(Reference):
     """RAPPOR, or one-time RAPPOR with p = 0 and q = 1.
 
-    A Bloom filter of ``bits`` bits and ``hashes`` hash functions; each bit is kept with probability 1 - f, else made
-    1 or 0 by a fair coin; then a one is reported with probability q for a 1 and p for a 0. Two values with disjoint
-    sets of h bits differ in 2 h of them: epsilon = h log(q* (1 - p*) / (p* (1 - q*))), q* and p* being the chances of
+    A Bloom filter of ``bits`` bits and ``hashes`` hash functions; each bit is kept with probability 1 - f, else made 1
+    or 0 by a fair coin; then a one is reported with probability q for a 1 and p for a 0. Two values with disjoint sets
+    of h bits differ in 2 h bits: epsilon = h log(q* (1 - p*) / (p* (1 - q*))), where q* and p* are the probabilities of
     reporting a one for a 1 and for a 0. Erlingsson, Pihur and Korolova (2014), Theorems 1 and 2.
 
     >>> round(Rappor().claim.parameter, 4), round(Rappor(f=0.95, p=0.0, q=1.0).claim.parameter, 4)
     (0.4001, 0.8007)
     """
 
-    f: float = 0.75  # f, p, q: probabilities as above; p < q
+    f: float = 0.75  # f, p and q are the probabilities of the docstring; p < q
     p: float = 0.45
     q: float = 0.55
-    bits: int = 20  # bits, hashes: size of the Bloom filter, and how many of its bits a value sets
+    bits: int = 20  # size of the Bloom filter; ``hashes`` is the number of its bits that a value sets
     hashes: int = 4
     name: ClassVar[str] = "RAPPOR"
     adjacency = AnyValue()
@@ -255,7 +260,7 @@ class Rappor(Reference):
 
     @property
     def ones(self) -> tuple[float, float]:
-        """Chances of reporting a one for a bit that is 1 and for one that is 0."""
+        """Probabilities of reporting a one for a bit that is 1 and for a bit that is 0."""
         kept, flipped = 1.0 - self.f / 2.0, self.f / 2.0
         return self.q * kept + self.p * flipped, self.q * flipped + self.p * kept
 
@@ -280,7 +285,7 @@ class Rappor(Reference):
         return BitsLaw(tuple(one if bit in set_bits else zero for bit in range(self.bits)))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Two values with disjoint bits: 0 and the first number that has none in common with it."""
+        """Two values with disjoint bits: 0 and the first number that has no bit in common with 0."""
         ours, other = set(self.filter(0)), 1
         while ours & set(self.filter(other)):
             other += 1

@@ -1,6 +1,6 @@
-"""Laws of binary searches on noisy losses: run for a million lanes at once, and known exactly where Y is small.
+"""Laws of binary searches on noisy losses: millions of runs in parallel, and exact laws where Y is small.
 
-Y is addressed by 64-bit index and never listed unless it is small.
+Y is addressed by 64-bit index and never listed unless it is small. A *lane* is one run of a search.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ONE = np.uint64(1)
 
 
 class Noise(Protocol):
-    """A law that can be drawn from and knows its distribution function."""
+    """A law that can be sampled and knows its distribution function."""
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]: ...
 
@@ -30,7 +30,7 @@ class Noise(Protocol):
 
 
 def comparisons(candidates: int) -> int:
-    """Greatest number of comparisons that binary search makes to tell this many candidates apart.
+    """Return the greatest number of comparisons of a binary search among ``candidates`` candidates.
 
     An interval of n candidates is cut into floor(n/2) and ceil(n/2), so T(n) = 1 + T(ceil(n/2)), T(1) = 0.
 
@@ -43,7 +43,7 @@ def comparisons(candidates: int) -> int:
 
 
 def fits_a_table(candidates: int) -> bool:
-    """Whether a law on this many candidates is worth listing: up to 2^16."""
+    """Return whether a law on this many candidates may be listed: up to 2^16."""
     return candidates <= 2**16
 
 
@@ -51,11 +51,11 @@ def fits_a_table(candidates: int) -> bool:
 class SearchLaw:
     """Output of the search for the least y with loss(y) + noise <= tau, among the last ``candidates`` outputs of Y.
 
-    The interval under consideration is (i_max - n, i_max] in the source's notation, n candidates: each comparison at
-    index i_max - ceil(n/2) moves i_max there if the noisy loss is at most tau, and i_min there otherwise.
+    The interval under consideration is (i_max - n, i_max] in the source's notation, with n candidates. Each comparison
+    at index i_max - ceil(n/2) moves i_max to this index if the noisy loss is at most tau, and i_min otherwise.
     """
 
-    query: MonotoneQuery  # names the outputs
+    query: MonotoneQuery  # defines the outputs
     loss: LossCurve  # ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64
     candidates: int  # between 1 and |Y|
     tau: float  # threshold, in records
@@ -87,7 +87,7 @@ class SearchLaw:
 
 @dataclass(frozen=True, eq=False)
 class TabulatedSearchLaw(SearchLaw):
-    """A `SearchLaw` on a Y small enough to list, which therefore counts as a finite law."""
+    """A `SearchLaw` on a Y small enough to list, which makes the law finite."""
 
     @cached_property
     def support(self) -> tuple[Any, ...]:
@@ -100,9 +100,9 @@ class TabulatedSearchLaw(SearchLaw):
 
 @dataclass
 class _Lanes:
-    """Intervals of candidates, one a lane: index of the last one, and how many there are less one.
+    """Intervals of candidates, one per lane: index of the last candidate, and the number of candidates minus one.
 
-    Counting less one lets 2^64 candidates fit into 64 bits.
+    Storing the number minus one lets 2^64 candidates fit into 64 bits.
     """
 
     last: Indices
@@ -117,7 +117,7 @@ class _Lanes:
         return self.others > 0
 
     def middle(self) -> Indices:
-        """Index that each lane compares at: the last of its left half, itself where nothing is left to compare."""
+        """Index at which each lane compares: the last of its left half, or its only candidate."""
         right = self.others // np.uint64(2) + ONE
         return np.where(self.open, self.last - right, self.last)
 
@@ -129,12 +129,12 @@ class _Lanes:
         self.others = np.where(self.open, np.where(left, left_others, right_others), self.others)
 
 
-# beliefs that should sum to exactly 1/2 differ from it by rounding, which must not decide what the median is
+# beliefs that should sum to exactly 1/2 differ from it by rounding, which must not decide the median
 HALF = 0.5 - 1e-10
 
 
 def fits_a_list(size: int, rounds: int) -> bool:
-    """Whether the law can be enumerated: three outputs at most, and 40 rounds."""
+    """Return whether the law can be enumerated: at most three outputs and 40 rounds."""
     return size <= 3 and rounds <= 40
 
 
@@ -142,12 +142,12 @@ def fits_a_list(size: int, rounds: int) -> bool:
 class TolerantLaw:
     """Output of `epsaudit.mechanisms.down_sensitivity.TolerantSearch` on one dataset."""
 
-    query: MonotoneQuery  # names the outputs
+    query: MonotoneQuery  # defines the outputs
     loss: LossCurve  # ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64
     tau: float  # threshold, in records
     noise: NormalLaw  # added to each loss, independently, centred at 0
-    rounds: int  # how many comparisons are made
-    assumed_error: float  # factor, before normalisation, of beliefs on the side that a comparison speaks against
+    rounds: int  # number of comparisons
+    assumed_error: float  # q, the factor of beliefs on the side that a comparison speaks against, before normalisation
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         lanes = max(1, 2**22 // (self.rounds + min(self.query.size, self.rounds)))
@@ -174,10 +174,10 @@ class TolerantLaw:
 
 @dataclass(frozen=True, eq=False)
 class ListedTolerantLaw(TolerantLaw):
-    """A `TolerantLaw` on a Y so small that all histories can be followed, and which therefore counts as a finite law.
+    """A `TolerantLaw` on a Y so small that all histories can be followed, which makes the law finite.
 
-    Histories merge: beliefs depend on how often each comparison said 'left' more than 'right', and the output on how
-    often the median was at most each output.
+    Histories merge: beliefs depend on the difference of the numbers of 'left' and 'right' at each comparison, and the
+    output depends on the number of rounds in which the median was at most each output.
     """
 
     @property
@@ -204,7 +204,7 @@ class ListedTolerantLaw(TolerantLaw):
             return FiniteLaw(self.support, np.log(np.bincount(output, chances, minlength=size)))
 
     def _round(self, states: NDArray[np.int64], chances: Floats, left: Floats) -> tuple[NDArray[np.int64], Floats]:
-        """Follow every state (net answers, counts of medians) into the up to four that one round makes of it."""
+        """Return the states after one round, up to four for each state (net answers, counts of medians)."""
         size = self.query.size
         cumulative = self._beliefs(states[:, : size - 1])
         median = np.argmax(cumulative >= HALF, axis=1)
@@ -225,13 +225,13 @@ class ListedTolerantLaw(TolerantLaw):
                 weights.append(chances * share * np.where(informative, chance, 0.5))
         states, chances = np.concatenate(branches), np.concatenate(weights)
         states, chances = states[chances > 0.0], chances[chances > 0.0]
-        base = 2 * self.rounds + 1  # entries are below it in size: equal states have equal keys, and are added up
+        base = 2 * self.rounds + 1  # above all entries: equal states have equal keys, and are added up
         keys = (states + base) @ (2 * base) ** np.arange(states.shape[1], dtype=np.int64)
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         return states[first], np.asarray(np.bincount(inverse, chances), float)
 
     def _beliefs(self, net: NDArray[np.int64]) -> Floats:
-        """Belief up to each output, shape (states, size), after each place's 'left' less 'right' answers."""
+        """Return the belief up to each output, shape (states, size), from 'left' minus 'right' answers."""
         before = np.cumsum(np.pad(net, ((0, 0), (1, 0))), axis=1)
         logs = 0.5 * math.log((1.0 - self.assumed_error) / self.assumed_error) * (before[:, -1:] - 2 * before)
         beliefs = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -241,7 +241,7 @@ class ListedTolerantLaw(TolerantLaw):
 
 @dataclass
 class _Beliefs:
-    """Piecewise constant beliefs, one row a lane: last index of each piece, its length, and its belief an output."""
+    """Piecewise constant beliefs, one row per lane: last index of each piece, its length, and its belief per output."""
 
     ends: Indices
     lengths: Floats
@@ -250,7 +250,7 @@ class _Beliefs:
 
     @classmethod
     def uniform(cls, lanes: int, size: int) -> _Beliefs:
-        """All outputs in one piece, which is split where comparisons are made."""
+        """Return one piece with all outputs, which comparisons will split."""
         ends = np.full((lanes, 1), size - 1, dtype=np.uint64)
         return cls(ends, np.full((lanes, 1), float(size)), np.full((lanes, 1), 1.0 / size), splits=True)
 
@@ -260,7 +260,7 @@ class _Beliefs:
         return cls(ends, np.broadcast_to(1.0, (lanes, size)), np.full((lanes, size), 1.0 / size), splits=False)
 
     def median(self) -> tuple[Indices, Floats, Floats]:
-        """Median output of each lane, the belief below it, and the belief in it."""
+        """Return the median output of each lane, the belief below it, and the belief in it."""
         rows = np.arange(len(self.ends))
         cumulative = np.cumsum(self.densities * self.lengths if self.splits else self.densities, axis=1)
         piece = np.argmax(cumulative >= HALF, axis=1)
@@ -272,12 +272,12 @@ class _Beliefs:
         # lengths beyond 2^53 are rounded: distances from the piece's end that do not fit are cut off
         from_end = np.minimum(length - inside, 2.0**64 - 2049.0).astype(np.uint64)
         ends = self.ends[rows, piece]
-        spare = np.where(piece > 0, ends - self.ends[rows, piece - 1] - ONE, ends)  # the length less one, exactly
+        spare = np.where(piece > 0, ends - self.ends[rows, piece - 1] - ONE, ends)  # the length minus one, exactly
         median = ends - np.minimum(from_end, spare)
         return median, before + (inside - 1.0) * density, density
 
     def update(self, places: Indices, left: Bools, informative: Bools, assumed_error: float) -> None:
-        """Multiply the beliefs up to each lane's place, and those above, by what the answer says of them."""
+        """Multiply the beliefs up to each lane's place, and the beliefs above, by the factors of the answer."""
         upto = self._split(places) if self.splits else self.ends <= places[:, None]
         factors = np.where(upto == left[:, None], 1.0 - assumed_error, assumed_error)
         self.densities = self.densities * np.where(informative[:, None], factors, 1.0)
@@ -285,7 +285,7 @@ class _Beliefs:
         self.densities /= masses.sum(axis=1, keepdims=True)
 
     def _split(self, places: Indices) -> Bools:
-        """Make each lane's place the end of a piece, and say which pieces are up to it."""
+        """Make each lane's place the end of a piece, and return which pieces are up to the place."""
         position = (self.ends < places[:, None]).sum(axis=1)
         columns = np.arange(self.ends.shape[1] + 1)
         source = columns - (columns > position[:, None])

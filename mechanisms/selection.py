@@ -1,6 +1,6 @@
 """Private selection: exponential mechanism, permute-and-flip, report noisy max, and gap-max, which may refuse.
 
-From a vector of utilities they release one candidate, or None for a refusal.
+From a vector of utilities these mechanisms release one candidate, or None for a refusal.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
 
 
 class PermuteAndFlipLaw(FiniteLaw):
-    """The candidate that permute-and-flip chooses, given the log-probability that each accepts; 0 for the best one."""
+    """Law of permute-and-flip's choice, given log-probabilities that candidates accept; the best one's is 0."""
 
     def __init__(self, support: tuple[Hashable, ...], log_acceptance: Floats) -> None:
         super().__init__(support, log_choice(log_acceptance))
         object.__setattr__(self, "_acceptance", np.exp(log_acceptance))
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Run the algorithm: the first to accept in a random order is uniform among all that accept, a reservoir."""
+        """Run the algorithm.
+
+        The first candidate to accept in a random order is uniform among all that accept, which reservoir
+        sampling draws.
+        """
         chosen = np.zeros(size, dtype=np.intp)
         accepted = np.zeros(size, dtype=np.int64)
         for candidate, acceptance in enumerate(self._acceptance):
@@ -41,11 +45,11 @@ class PermuteAndFlipLaw(FiniteLaw):
 
 
 def log_choice(log_acceptance: Floats) -> Floats:
-    """Log-probability that each candidate is the first to accept in a uniformly random order.
+    """Return the log-probability that each candidate is the first to accept in a uniformly random order.
 
-    Candidate j is chosen with probability p_j E[1 / (1 + S)], S the number of others that accept, which is
-    Poisson-binomial. E[1 / (1 + S)] is the integral over t in (0, 1) of E[t^S], a polynomial of degree k - 1: Gauss and
-    Legendre's rule with k nodes integrates it exactly, all of its terms positive.
+    Candidate j is chosen with probability p_j E[1 / (1 + S)], where S is the number of others that accept, which is
+    Poisson-binomial. E[1 / (1 + S)] is the integral over t in (0, 1) of E[t^S], a polynomial of degree k - 1. The
+    Gauss-Legendre rule with k nodes integrates it exactly, and all of its terms are positive.
 
     >>> np.exp(log_choice(np.log([1.0, 0.5]))).round(6).tolist()
     [0.75, 0.25]
@@ -59,15 +63,15 @@ def log_choice(log_acceptance: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Selection(Reference):
-    """What the family shares: a candidate is chosen by ``utilities``, in units of their sensitivity.
+    """Base of selection mechanisms: a candidate is chosen by ``utilities``, in units of their sensitivity.
 
-    By default they are the votes for each of two candidates, one vote moving (or joining, where they are monotone).
+    By default the utilities are the votes for each of two candidates; one vote moves, or joins for monotone mechanisms.
     """
 
     epsilon: float
     utilities: Utilities = VOTES
     share: ClassVar[float] = 0.5
-    leads: ClassVar[tuple[int, ...]]  # how far ahead the first candidate is in the worst pairs
+    leads: ClassVar[tuple[int, ...]]  # lead of the first candidate in the worst pairs
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,7 +79,7 @@ class _Selection(Reference):
 
     @property
     def rate(self) -> float:
-        """What one sensitivity of utility counts, as log-weight or in units of the noise's scale."""
+        """Weight of one sensitivity of utility, in log-weights or in units of the noise's scale."""
         return self.share * self.epsilon
 
     @property
@@ -98,8 +102,9 @@ class _Selection(Reference):
 class ExponentialMechanism(BoundedRange, _Selection):
     """Choose a candidate with probability proportional to exp(epsilon u / (2 sensitivity)).
 
-    epsilon-DP (McSherry and Talwar 2007, Theorem 6). epsilon-bounded-range, and therefore epsilon^2/8-zCDP
-    (differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism'; Cesar and Rogers 2021).
+    The mechanism is epsilon-DP (McSherry and Talwar 2007, Theorem 6). It is epsilon-bounded-range, and therefore
+    epsilon^2/8-zCDP (differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism'; Cesar and
+    Rogers 2021).
 
     >>> mechanism = ExponentialMechanism(1.0)
     >>> np.exp(mechanism(("red", "red")).log_probabilities).round(6).tolist()
@@ -109,7 +114,7 @@ class ExponentialMechanism(BoundedRange, _Selection):
     """
 
     name: ClassVar[str] = "exponential mechanism"
-    # a clear lead, where pure DP is nearly attained and the runner-up not yet rare; an even race for zCDP
+    # a clear lead, where pure DP is nearly attained and the second candidate not yet rare; an even race for zCDP
     leads: ClassVar[tuple[int, ...]] = (10, 1)
 
     def __call__(self, dataset: Any) -> FiniteLaw:
@@ -118,26 +123,27 @@ class ExponentialMechanism(BoundedRange, _Selection):
 
 @dataclass(frozen=True)
 class MonotoneExponentialMechanism(ExponentialMechanism):
-    """Choose with probability proportional to exp(epsilon u / sensitivity), where neighbours' utilities are ordered.
+    """Choose with probability proportional to exp(epsilon u / sensitivity), for monotone utilities.
 
-    If adding a record moves every utility in the same direction by at most the sensitivity, a weight and the sum of all
-    weights each change by a factor between 1 and e^epsilon, in the same direction: their ratio changes by no more.
-    epsilon-DP, and epsilon^2/8-zCDP (same sources as the exponential mechanism).
+    If adding a record moves every utility in the same direction by at most the sensitivity, then a weight and the sum
+    of all weights each change by a factor between 1 and e^epsilon, in the same direction. Their ratio therefore changes
+    by at most e^epsilon. epsilon-DP, and epsilon^2/8-zCDP (same sources as the exponential mechanism).
     """
 
     # by default the votes for each of two candidates, one record added or removed
     utilities: Utilities = MONOTONE_VOTES
     name: ClassVar[str] = "exponential mechanism, monotone utilities"
     share: ClassVar[float] = 1.0
-    leads: ClassVar[tuple[int, ...]] = (5, 1)  # half the lead is as clear
+    leads: ClassVar[tuple[int, ...]] = (5, 1)  # half the lead of the exponential mechanism is as clear
 
 
 class PermuteAndFlip(_Selection):
     """Go through the candidates in random order and take the first that accepts.
 
-    Each accepts with probability exp(epsilon (u - max u) / (2 sensitivity)): epsilon-DP (McKenna and Sheldon 2020,
-    Theorem 1). Not bounded-range: its zCDP claim is the one that every pure DP mechanism has. The law of report noisy
-    max with exponential noise of scale 2 sensitivity / epsilon (Ding, Kifer et al. 2021).
+    Each candidate accepts with probability exp(epsilon (u - max u) / (2 sensitivity)): epsilon-DP (McKenna and
+    Sheldon 2020, Theorem 1). The mechanism is not of bounded range: its zCDP claim is the claim that every pure DP
+    mechanism has. Its law is that of report noisy max with exponential noise of scale 2 sensitivity / epsilon (Ding,
+    Kifer et al. 2021).
 
     >>> mechanism = PermuteAndFlip(1.0)
     >>> np.exp(mechanism(("red", "red")).log_probabilities).round(6).tolist()
@@ -145,7 +151,7 @@ class PermuteAndFlip(_Selection):
     """
 
     name: ClassVar[str] = "permute-and-flip"
-    # a lead of two votes that becomes a tie, where the trailing one gains e^epsilon; an even race for zCDP
+    # a lead of two votes that becomes a tie, where the second candidate gains e^epsilon; an even race for zCDP
     leads: ClassVar[tuple[int, ...]] = (2, 1)
 
     def __call__(self, dataset: Any) -> PermuteAndFlipLaw:
@@ -154,16 +160,16 @@ class PermuteAndFlip(_Selection):
 
 
 def laplace_winner(scores: Floats) -> Floats:
-    """Log-probability that each score is the greatest after adding Laplace noise of scale 1, shape (k,).
+    """Return the log-probability that each score is the greatest after adding Laplace noise of scale 1, shape (k,).
 
     P[i] is the integral of f(t - s_i) prod over j != i of F(t - s_j). The integrand is analytic between scores, so
-    sixteen Gauss-Legendre points a unit of length give twelve digits.
+    sixteen Gauss-Legendre points per unit of length give twelve digits.
 
     >>> p = np.exp(laplace_winner(np.array([1.0, 0.0])))  # 1 - exp(-gap) (2 + gap) / 4 with two candidates
     >>> bool(np.allclose(p, [1 - 3 * math.exp(-1) / 4, 3 * math.exp(-1) / 4], atol=1e-14))
     True
     """
-    scores = np.maximum(scores - np.max(scores), -700.0)  # rarer winners than e^-700 are as good as impossible
+    scores = np.maximum(scores - np.max(scores), -700.0)  # winners rarer than e^-700 count as impossible
     low, law = float(scores.min()), LaplaceLaw(0.0, 1.0)
     edges = np.unique(np.concatenate([np.arange(low - 45.0, 45.0), scores, [45.0]]))
     places, weights = np.polynomial.legendre.leggauss(16)
@@ -177,10 +183,11 @@ def laplace_winner(scores: Floats) -> Floats:
 
 
 class NoisyMaxLaw(FiniteLaw):
-    """The candidate of greatest noisy score; samples by adding the noise of that name, and knows its law.
+    """Law of the candidate with the greatest noisy score.
 
-    Scores are in units of the scale of the noise, which the method of `numpy.random.Generator` of that name draws. With
-    exponential noise the best accepts surely and the others with e^-distance; with Gumbel noise weights are e^score.
+    Scores are in units of the scale of the noise, which is drawn by the method of `numpy.random.Generator` with the
+    name of the noise. With exponential noise the best candidate always accepts and the others accept with e^-distance;
+    with Gumbel noise weights are e^score.
     """
 
     def __init__(self, support: tuple[Hashable, ...], scores: Floats, noise: str) -> None:
@@ -204,8 +211,8 @@ class NoisyMaxLaw(FiniteLaw):
 class NoisyMaxLaplace(_Selection):
     """Report noisy max with Laplace noise of scale 2 sensitivity / epsilon: epsilon-DP.
 
-    Dwork and Roth (2014), Claim 3.9, whose scale is doubled here because utilities need not be monotone. Its zCDP
-    claim is the one that every pure DP mechanism has.
+    Dwork and Roth (2014), Claim 3.9, whose scale is doubled here because utilities need not be monotone. Its zCDP claim
+    is the claim that every pure DP mechanism has.
 
     >>> mechanism = NoisyMaxLaplace(1.0)
     >>> np.exp(mechanism(("red", "red")).log_probabilities).round(6).tolist(), str(mechanism.claim)
@@ -214,7 +221,7 @@ class NoisyMaxLaplace(_Selection):
 
     name: ClassVar[str] = "report noisy max, Laplace noise"
     noise: ClassVar[str] = "laplace"
-    # a lead long enough for pure DP to be nearly attained, the runner-up not yet rare; an even race for zCDP
+    # a lead at which pure DP is nearly attained and the second candidate not yet rare; an even race for zCDP
     leads: ClassVar[tuple[int, ...]] = (8, 1)
 
     def __call__(self, dataset: Any) -> NoisyMaxLaw:
@@ -224,7 +231,8 @@ class NoisyMaxLaplace(_Selection):
 class NoisyMaxExponential(NoisyMaxLaplace):
     """Report noisy max with exponential noise of scale 2 sensitivity / epsilon: epsilon-DP.
 
-    The law of permute-and-flip (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021), and so its claims.
+    It has the law of permute-and-flip (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021), and
+    therefore its claims.
     """
 
     name: ClassVar[str] = "report noisy max, exponential noise"
@@ -233,7 +241,7 @@ class NoisyMaxExponential(NoisyMaxLaplace):
 
 
 class NoisyMaxGumbel(BoundedRange, NoisyMaxLaplace):
-    """Report noisy max with Gumbel noise of scale 2 sensitivity / epsilon: the exponential mechanism, by other means.
+    """Report noisy max with Gumbel noise of scale 2 sensitivity / epsilon, which has the exponential mechanism's law.
 
     >>> np.exp(NoisyMaxGumbel(1.0)(("red", "red")).log_probabilities).round(6).tolist()
     [0.731059, 0.268941]
@@ -247,8 +255,8 @@ class NoisyMaxGumbel(BoundedRange, NoisyMaxLaplace):
 class GapMax(_Selection):
     """Report the best candidate if its lead over the second is safely large, else None: (epsilon, delta)-DP.
 
-    In the spirit of Chaudhuri, Hsu and Song (2014) and of gap-max in Bun, Dwork, Rothblum and Steinke (2018): Theorem 6
-    of docs/explanation/mechanisms.md. No zCDP claim: a refusal that turns into a name has infinite loss.
+    It is similar to Chaudhuri, Hsu and Song (2014) and to gap-max in Bun, Dwork, Rothblum and Steinke (2018): Theorem 6
+    of docs/explanation/mechanisms.md. It has no zCDP claim, because a refusal that turns into a name has infinite loss.
 
     >>> mechanism = GapMax(1.0, delta=0.001)
     >>> mechanism(("red",) * 20).support, str(mechanism.claim), round(mechanism.threshold, 3)
@@ -271,7 +279,7 @@ class GapMax(_Selection):
         return math.log(0.5 / self.delta) / self.epsilon
 
     def distance(self, gap: float) -> float:
-        """Fewest changes after which the winner may lose, less one, from the lead in sensitivities."""
+        """Return, from the lead in sensitivities, the fewest changes after which the winner may lose, minus one."""
         return max(0.0, gap / self.gap_sensitivity - 1.0)
 
     def __call__(self, dataset: Any) -> FiniteLaw:
@@ -290,7 +298,7 @@ class GapMax(_Selection):
 
 
 def name_or_refusal(name: Hashable, distance: float, threshold: float, scale: float) -> FiniteLaw:
-    """Law of an answer given where distance + Laplace(scale) exceeds the threshold, and None elsewhere."""
+    """Return the law of an answer that is given where distance + Laplace(scale) exceeds the threshold, else None."""
     noise = LaplaceLaw(0.0, scale)
     answers, refuses = noise.log_cdf(distance - threshold), noise.log_cdf(threshold - distance)
     return FiniteLaw((name, None), np.array([answers, refuses], float))

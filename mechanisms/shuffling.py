@@ -24,13 +24,14 @@ from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.shuffling_search import can_be_searched, law_of, worst_neighbours
 
 WIDE = 20.0
-"""Standard deviations to either side of its mean that a law lists; what is left out is below 1e-80."""
+"""Standard deviations to either side of the mean that a law lists; the rest has a probability below 1e-80."""
 MOST_LISTED, FEW_USERS = 100_000, 1000
-"""Users up to whom a law lists every count: where all but one hold the same, and in general."""
+"""Greatest numbers of users for which a law lists every count: if all but one hold the same answer, and in general."""
 NARROW = 8.5
-"""The same for laws on two counts, of which what is left out is below 1e-15."""
+"""Standard deviations for laws on two counts; the rest has a probability below 1e-15."""
 SHORT, MOST_IN_THREE_COUNTS = 6.8, 3000
-"""The same for laws on three counts, 1e-11, and the most users for whom they are gone through, a few seconds."""
+"""Standard deviations for laws on three counts (the rest is below 1e-11), and the greatest number of users for whom
+these laws are enumerated, in a few seconds."""
 LOSS_CELLS = 1 << 16
 
 
@@ -38,14 +39,14 @@ LOSS_CELLS = 1 << 16
 class TwoBinomials:
     """Number of ones among shuffled binary answers: Binomial(ones, truth) + Binomial(zeros, 1 - truth).
 
-    Convolved from positive terms in log space, so that tails keep their digits.
+    The convolution adds positive terms in log space, so that tails keep their digits.
 
     >>> law = TwoBinomials(1, 1, 0.75)
     >>> list(law.support), np.exp(law.log_probabilities).round(4).tolist()
     ([0, 1, 2], [0.1875, 0.625, 0.1875])
     """
 
-    ones: int  # ones, zeros: users who hold a one, and a zero
+    ones: int  # ``ones`` and ``zeros`` are the numbers of users who hold a one and a zero
     zeros: int
     truth: float  # probability of a truthful answer
 
@@ -54,9 +55,10 @@ class TwoBinomials:
 
     @cached_property
     def support(self) -> range:
-        """All counts for few users or users who hold the same but for one; else within 20 standard deviations.
+        """All counts for few users, or if all users but one hold the same; else those near the mean.
 
-        The greatest loss is that of counts far beyond what is listed then: pure DP is not resolved for so many users.
+        Near means within 20 standard deviations. The greatest loss is then that of counts which are not listed, so pure
+        DP is not resolved for so many users.
         """
         users = self.ones + self.zeros
         if users <= (MOST_LISTED if min(self.ones, self.zeros) <= 1 else FEW_USERS):
@@ -103,7 +105,7 @@ class TwoBinomials:
         return result
 
     def _of_one_against_all(self, counts: Floats) -> Floats:
-        """All users but one, or all, hold the same: a binomial count, and one more or not."""
+        """All users but one, or all users, hold the same: a binomial count plus one further answer."""
         ones = self.ones > self.zeros
         number, odd = max(self.ones, self.zeros), min(self.ones, self.zeros)
         chance = self.truth if ones else 1.0 - self.truth
@@ -115,7 +117,7 @@ class TwoBinomials:
         return np.logaddexp(math.log1p(-chance) + more, math.log(chance) + same)
 
     def _sum(self, counts: Floats) -> Floats:
-        """Log-probabilities of a few counts, each summed over all ways to divide it."""
+        """Log-probabilities of a few counts, each summed over all ways to divide it between the two groups."""
         totals = np.empty(len(counts))
         for i, count in enumerate(counts):
             first = np.arange(max(0, int(count) - self.zeros), min(self.ones, int(count)) + 1)
@@ -129,12 +131,13 @@ class TwoBinomials:
 class HistogramLaw:
     """Histogram of shuffled k-ary answers: a sum of multinomial counts, one for each answer that users hold.
 
-    The exact loss against a neighbour is known where all users but the one in question hold the same answer: it depends
-    on two of the counts if that user holds it, too, in one of the two datasets, and else on three. Of few users, with
-    at most 100,000 histograms, it is known for all datasets, by the law of the whole histogram.
+    The exact loss against a neighbour is known where all users but the one in question hold the same answer. It
+    depends on two of the counts if the user in question holds this answer, too, in one of the two datasets, and
+    otherwise on three. For few users, with at most 100,000 histograms, the loss is known for all datasets, from the
+    law of the whole histogram.
     """
 
-    held: tuple[int, ...]  # length k: how many users hold each answer
+    held: tuple[int, ...]  # length k: number of users who hold each answer
     truth: float  # probability of a truthful answer
 
     @property
@@ -150,7 +153,7 @@ class HistogramLaw:
         ).astype(np.int64)
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each histogram where all users, or all but one, hold the same answer, or users are few.
+        """Log-probability of each histogram, if all users, or all but one, hold the same answer or users are few.
 
         Raises `AuditError` for other datasets.
         """
@@ -162,13 +165,13 @@ class HistogramLaw:
         log_multinomial = gammaln(users + 1.0) + np.sum(xlogy(rows, chances[common]) - gammaln(rows + 1.0), axis=1)
         possible = np.all((rows >= 0) & (rows == np.floor(rows)), axis=1) & (rows.sum(axis=1) == users)
         odd = [answer for answer, held in enumerate(self.held) if held and answer != common]
-        if odd:  # this user's answer may be any of those given: sum over which
+        if odd:  # this user may have sent any of the answers: sum over them
             log_multinomial += np.log(rows @ (chances[odd[0]] / chances[common]) / users)
         return np.where(possible, log_multinomial, -np.inf)
 
     @property
     def is_listed(self) -> bool:
-        """Whether the probabilities of all histograms are few enough to be listed."""
+        """Whether the number of histograms is small enough to list their probabilities."""
         return math.comb(sum(self.held) + len(self.held) - 1, len(self.held) - 1) <= MOST_LISTED
 
     @cached_property
@@ -189,9 +192,10 @@ class HistogramLaw:
         return np.where(possible, logs, -np.inf)
 
     def loss_against(self, other: HistogramLaw) -> LossPair | None:
-        """Loss of this law against a neighbour's, from the joint law of two counts; None where that is not enough.
+        """Return the loss of this law against a neighbour's; None if it is not known.
 
-        Read by `epsaudit.mechanisms.exact`; the two counts are summed into 65,536 cells of the loss.
+        It is computed from the joint law of two or three counts, or from the whole histograms if they are listed. Two
+        or three counts are summed into 65,536 cells of the loss. `epsaudit.mechanisms.exact` reads this loss.
         """
         users = sum(self.held)
         if sum(other.held) != users or (self.truth, len(self.held)) != (other.truth, len(other.held)):
@@ -216,7 +220,7 @@ class HistogramLaw:
         row = self.chances[common]
         truth, lie, rest = row[common], row[odd[0]], max(1.0 - row[common] - row[odd[0]], 0.0)
         ratio = truth / lie
-        seconds = _window(users, lie)  # how many gave the answer of the user who differs
+        seconds = _window(users, lie)  # numbers of users who sent the answer of the user who differs
         losses, masses = [], []
         for second in seconds.tolist():
             left = users - second
@@ -228,10 +232,10 @@ class HistogramLaw:
         return bracketed(np.concatenate(losses), np.concatenate(masses), LOSS_CELLS)
 
     def _among_others(self, other: HistogramLaw) -> LossPair | None:
-        """One user who holds either of two answers, among users who all hold a third one: three counts.
+        """Return the loss for one user who holds either of two answers, among users who all hold a third answer.
 
-        With a, b and c users who gave the two answers and the third, and r = e^epsilon, the ratio of the laws is
-        (W + (r - 1)(a - b)) / (W - (r - 1)(a - b)) for W = 2 n + (r - 1)(a + b) - 2 c (1 - 1 / r).
+        With a, b and c users who sent the two answers and the third, and r = e^epsilon, the ratio of the laws is (W +
+        (r - 1)(a - b)) / (W - (r - 1)(a - b)) for W = 2 n + (r - 1)(a + b) - 2 c (1 - 1 / r).
         """
         users, common = sum(self.held), int(np.argmax(self.held))
         odd = [next((i for i, held in enumerate(law.held) if held and i != common), common) for law in (self, other)]
@@ -269,7 +273,7 @@ class HistogramLaw:
 
 @dataclass(frozen=True)
 class OneHolds(Substitution):
-    """Substitution among users of whom only the number that hold each answer is given."""
+    """Substitution of one user's answer, in datasets that list only how many users hold each answer."""
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         if len(x) != len(x_prime):
@@ -289,10 +293,10 @@ class ShuffledResponse(Reference):
     """
 
     epsilon: float  # local epsilon of each answer, above 0
-    # number of users, at least 2. A dataset is the answers they hold, as a tuple of their numbers: (how many hold 0,
-    # how many hold 1, ...)
+    # number of users, at least 2. A dataset is a tuple with the number of users who hold each answer: (number who hold
+    # 0, number who hold 1, ...)
     users: int
-    delta: float  # in (0, 1), of the main claim
+    delta: float  # delta of the main claim, in (0, 1)
     answers: int = 2  # number k of possible answers
     name: ClassVar[str] = "shuffled response"
     adjacency = OneHolds()
@@ -308,7 +312,7 @@ class ShuffledResponse(Reference):
         return 1.0 / (1.0 + (self.answers - 1) * math.exp(-self.epsilon))
 
     def __call__(self, dataset: Sequence[int]) -> TwoBinomials | HistogramLaw:
-        """Prepare the law of the count of ones, or for more than two answers of the histogram."""
+        """Prepare the law of the count of ones, or, for more than two answers, of the histogram."""
         held = tuple(int(number) for number in dataset)
         if len(held) != self.answers or min(held) < 0 or sum(held) != self.users:
             raise AuditError(
@@ -320,7 +324,7 @@ class ShuffledResponse(Reference):
         return HistogramLaw(held, self.truth)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Return the neighbours with the greatest epsilon of all datasets, if these are few enough; then simple pairs.
+        """Return the neighbours with the greatest epsilon if all datasets can be searched, then the simple pairs.
 
         Where not all datasets can be searched, the loss of the simple pairs is a lower bound on that of the mechanism.
         """
@@ -348,10 +352,11 @@ class ShuffledResponse(Reference):
 
 @dataclass(frozen=True)
 class ShuffledWithMalicious(ShuffledResponse):
-    """Shuffled response of n users of whom some are malicious: the others keep the amplification of their own number.
+    """Shuffled response of n users, some of them malicious; the others keep the amplification of their own number.
 
-    'Privacy Doona', note 2. Malicious users know the messages of one another and tell them, whatever these are: taking
-    them away from the count leaves that of the honest users, so that the rest is post-processing. Here all send a one.
+    'Privacy Doona', note 2. Malicious users know and reveal the messages of one another, whatever these messages are.
+    Subtracting them from the count leaves the count of the honest users, so the rest is post-processing. Here all
+    malicious users send a one.
 
     >>> mechanism = ShuffledWithMalicious(2.0, 100, 1e-3, malicious=10)
     >>> print(mechanism.claim, "instead of", ShuffledResponse(2.0, 100, 1e-3).claim)
@@ -360,7 +365,7 @@ class ShuffledWithMalicious(ShuffledResponse):
     [10, 11]
     """
 
-    malicious: int = 0  # users who deviate; a dataset lists the others
+    malicious: int = 0  # number of users who deviate; a dataset lists the other users only
     name: ClassVar[str] = "shuffled response, some malicious"
 
     def __post_init__(self) -> None:

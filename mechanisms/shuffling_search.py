@@ -1,8 +1,8 @@
-"""The worst datasets of shuffled randomised response, by going through all datasets of few users.
+"""The worst datasets of shuffled randomised response for few users, by enumeration of all datasets.
 
-The privacy loss depends on what the other users hold, and mixed datasets may be worse than any in which all others hold
-one answer. All datasets are searched where that is cheap; elsewhere the loss of a pair is a lower bound on that of the
-mechanism.
+The privacy loss depends on the answers of the other users, and mixed datasets may be worse than all datasets in which
+the other users hold one answer. All datasets are searched where that is cheap; elsewhere the loss of a pair is a lower
+bound on that of the mechanism.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from epsaudit.array_types import Floats
 from epsaudit.mechanisms.exact.losses import LossPair
 
 MOST_SEARCHED = 200_000
-"""[time] Pairs of datasets times histograms up to which all datasets are searched: at most about a second."""
+"""[time] Number of pairs of datasets times histograms up to which all datasets are searched: about a second at most."""
 Held = tuple[int, ...]
-"""How many users hold each answer."""
+"""Number of users who hold each answer."""
 
 
 def histograms(users: int, answers: int) -> Iterator[Held]:
@@ -36,14 +36,14 @@ def histograms(users: int, answers: int) -> Iterator[Held]:
 
 
 def can_be_searched(users: int, answers: int) -> bool:
-    """Whether all pairs of neighbours, but for the names of the answers, are few enough to be gone through."""
+    """Return whether all pairs of neighbours, up to a renaming of answers, are few enough for enumeration."""
     others = math.comb(users + answers - 2, answers - 1)
     return others * math.comb(users + answers - 1, answers - 1) <= MOST_SEARCHED
 
 
 @lru_cache(maxsize=8)
 def worst_neighbours(truth: float, users: int, answers: int, delta: float) -> tuple[Held, Held, float]:
-    """Return the neighbouring datasets with the greatest epsilon at ``delta``, and that epsilon, of all datasets.
+    """Return the neighbouring datasets with the greatest epsilon at ``delta`` among all datasets, and this epsilon.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def worst_neighbours(truth: float, users: int, answers: int, delta: float) -> tu
     best: tuple[Held, Held, float] = ((users, *[0] * (answers - 1)), (users - 1, 1, *[0] * (answers - 2)), 0.0)
     for others in histograms(users - 1, answers):
         if others[0] < others[1] or any(a > b for a, b in itertools.pairwise(others[2:])):
-            continue  # the same pair but for the names of the answers
+            continue  # the same pair with other names of answers
         law = law_of(others, truth)
         first, second = with_one_more(law, 0, truth), with_one_more(law, 1, truth)
         possible = first.ravel() > 0.0

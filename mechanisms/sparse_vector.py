@@ -1,7 +1,8 @@
 """The sparse vector technique: say of many queries, one after the other, which lie above a noisy threshold.
 
-A vector of query answers is released as a vector: 1 for above, 0 for below, -1 once the mechanism has halted (numerical
-variants: the value, -inf for below, NaN). Laws are integrals over the threshold's noise, by quadrature.
+The output for a vector of query answers is a vector: 1 for above, 0 for below, -1 after the mechanism has halted.
+Numerical variants output the value, -inf for below, and NaN after the mechanism has halted. Laws are integrals over the
+threshold's noise, by quadrature.
 """
 
 from __future__ import annotations
@@ -24,28 +25,27 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import LaplaceLaw
 
 IMPOSSIBLE = -1e6
-"""Stands for the logarithm of 0 in sums; a matrix product of -inf and 0 would be NaN."""
+"""Replaces the logarithm of 0 in sums, because a matrix product of -inf and 0 would be NaN."""
 MOST_OUTCOMES = 1 << 16
 SWAPPED_HALVES = DatasetPair((0,) * 5 + (1,) * 5, (1,) * 5 + (0,) * 5, "5 answers 0 then 5 answers 1, against 1 then 0")
 
 
 @dataclass(frozen=True)
 class SparseVectorLaw:
-    """Which of m queries lie above the noisy threshold, as rows of 1 (above), 0 (below) and -1 (not reached).
+    """Law of which of m queries lie above the noisy threshold: rows of 1 (above), 0 (below) and -1 (not reached).
 
-    Raises `AuditError` when the law is asked for and has more than 65,536 outcomes; sampling has no limit.
+    Sampling has no limit. Raises `AuditError` when the law is asked for and has more than 65,536 outcomes.
 
     >>> law = SparseVectorLaw((0.0, 1.0), 2.0, 4.0)
     >>> law.support, np.exp(law.log_probabilities).round(4).tolist()
     (((0, 0), (0, 1), (1, -1)), [0.2495, 0.2505, 0.5])
     """
 
-    answers: tuple[float, ...]  # length m: query answers less the threshold
-    # threshold_scale, query_scale: scales of the Laplace noise on the threshold and on each query; 0 for a query
-    # without noise
+    answers: tuple[float, ...]  # length m: query answers minus the threshold
+    # scales of the Laplace noise on the threshold and on each query; ``query_scale`` is 0 for queries without noise
     threshold_scale: float
     query_scale: float
-    count: int | None = 1  # how many queries may lie above before the mechanism halts; None for no end
+    count: int | None = 1  # number of queries above after which the mechanism halts; None for no end
     refreshes: bool = False  # whether the threshold's noise is drawn anew after each query that lies above
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
@@ -84,8 +84,8 @@ class SparseVectorLaw:
     def grid(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Points z of the threshold's noise, their log-weights, and log P[below | z], log P[above | z] for each query.
 
-        Gauss-Legendre panels between the kinks; the weights contain the density of z. Shapes (points,) twice and
-        (points, m) twice; ``edges`` are where the panels meet.
+        The points are those of Gauss-Legendre panels, which meet at ``edges``; the weights contain the density of z.
+        Shapes are (points,) twice and (points, m) twice.
         """
         places, weights = np.polynomial.legendre.leggauss(16)
         half = np.diff(self.edges)[:, None] / 2.0
@@ -106,14 +106,14 @@ class SparseVectorLaw:
         return np.unique(np.concatenate([np.arange(-reach, reach + width, width), [0.0], self.answers]))
 
     def _integrate(self, below: NDArray[np.bool_], above: NDArray[np.bool_]) -> Floats:
-        """Log-probability that the queries marked in each row fall below and above one noisy threshold."""
+        """Return the log-probability that the queries marked in each row fall below and above one noisy threshold."""
         _, log_weights, log_below, log_above = self.grid
         return np.array(
             [logsumexp(log_weights + log_below @ b + log_above @ a) for b, a in zip(below, above, strict=True)]
         )
 
     def _by_segments(self, rows: NDArray[np.int64]) -> Floats:
-        """Each stretch from one query above to the next meets a threshold of its own: a product of integrals."""
+        """Return a product of integrals: each stretch from one query above to the next has a threshold of its own."""
         segment_of = np.cumsum(rows == 1, axis=1) - (rows == 1)
         total = np.zeros(len(rows))
         for segment in range(int(segment_of.max()) + 1):
@@ -124,7 +124,7 @@ class SparseVectorLaw:
 
 @dataclass(frozen=True)
 class NumericalSparseVectorLaw:
-    """Sparse vector that releases, with fresh noise, the answers of queries above; -inf for below, NaN not reached."""
+    """Sparse vector that releases the answers above with fresh noise; -inf is "below", and NaN "not reached"."""
 
     symbols: SparseVectorLaw  # which queries lie above
     answers: tuple[float, ...]  # length m: the query answers themselves
@@ -154,7 +154,7 @@ def symbols_of(outputs: Floats) -> NDArray[np.int8]:
 
 
 def codes(rows: NDArray[Any]) -> NDArray[np.int64]:
-    """One whole number for each row of answers -1, 0 and 1, shape (size,); for up to 39 queries."""
+    """Return one whole number for each row of answers -1, 0 and 1, shape (size,); for up to 39 queries."""
     return np.asarray((rows.astype(np.int64) + 1) @ 3 ** np.arange(rows.shape[1], dtype=np.int64))
 
 
@@ -182,10 +182,11 @@ def outcomes(queries: int, count: int | None) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class _SparseVector(Reference):
-    """What the family shares; every query has sensitivity 1, and one record may change all of them.
+    """Base of sparse vector mechanisms; every query has sensitivity 1, and one record may change all queries.
 
-    ``count`` is c, how many queries may lie above, and ``threshold`` what the answers are compared with. The default
-    pair is the one on which Ding, Wang, Wang, Zhang and Kifer (2018) tell most variants from sound ones.
+    ``count`` is c, the number of queries above after which the mechanism halts, and ``threshold`` the threshold for the
+    answers. The default pair is the pair on which Ding, Wang, Wang, Zhang and Kifer (2018) distinguish most incorrect
+    variants from sound ones.
     """
 
     epsilon: float
@@ -203,7 +204,8 @@ class _SparseVector(Reference):
 class SparseVector1(_SparseVector):
     """Algorithm 1 of Lyu, Su and Li (2017): epsilon-DP, and tight.
 
-    Laplace noise of scale 2 / epsilon on the threshold, once, and 4 c / epsilon on each query; halts after c above.
+    Laplace noise of scale 2 / epsilon is added once to the threshold, and of scale 4 c / epsilon to each query. The
+    mechanism halts after c queries above.
 
     >>> mechanism = SparseVector1(0.1, threshold=0.5)
     >>> mechanism((0, 0, 1, 1)).sample(2, np.random.default_rng(0)).shape, str(mechanism.claim)
@@ -220,8 +222,8 @@ class SparseVector1(_SparseVector):
 class SparseVector2(_SparseVector):
     """Algorithm 2 of Lyu, Su and Li (2017), from Dwork and Roth (2014): epsilon-DP.
 
-    Laplace noise of scale 2 c / epsilon on the threshold, drawn anew after every query above, and 4 c / epsilon on each
-    query; halts after c above.
+    Laplace noise of scale 2 c / epsilon is added to the threshold, and drawn anew after every query above; each query
+    has noise of scale 4 c / epsilon. The mechanism halts after c queries above.
 
     >>> SparseVector2(0.1, count=2)((0, 1)).refreshes
     True
@@ -236,10 +238,10 @@ class SparseVector2(_SparseVector):
 
 @dataclass(frozen=True)
 class NumericalSparseVector(_SparseVector):
-    """Sparse vector that releases the answers above with fresh noise: epsilon-DP, a third for each use of noise.
+    """Sparse vector that releases the answers above with fresh noise: epsilon-DP, a third for each kind of noise.
 
-    Lyu, Su and Li (2017), Algorithm 7 with three equal shares: Laplace noise of scale 3 / epsilon on the threshold,
-    6 c / epsilon on each query, and 3 c / epsilon, fresh, on each released answer.
+    Lyu, Su and Li (2017), Algorithm 7 with three equal shares: Laplace noise of scale 3 / epsilon on the threshold, 6 c
+    / epsilon on each query, and 3 c / epsilon, fresh, on each released answer.
 
     >>> NumericalSparseVector(0.1)((2, 2, 2)).sample(5, np.random.default_rng(0)).shape
     (5, 3)

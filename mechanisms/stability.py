@@ -1,6 +1,7 @@
-"""Little noise where no near dataset is sensitive: propose-test-release, and noise at the smooth sensitivity.
+"""Little noise where no dataset nearby is sensitive: propose-test-release, and noise at the smooth sensitivity.
 
-Smooth sensitivity is the least bound on the local sensitivity whose logarithm moves by at most beta between neighbours.
+The smooth sensitivity is the least bound on the local sensitivity whose logarithm moves by at most beta
+between neighbours.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from epsaudit.running.protocols import OutputDistribution
 
 
 class StableQuery(ABC):
-    """A query f that knows how far a dataset is from those on which one record matters much."""
+    """A query f that knows how far a dataset is from *unstable* datasets, on which one record matters much."""
 
     adjacency: Adjacency  # the relation whose steps the distance counts
 
@@ -39,24 +40,25 @@ class StableQuery(ABC):
 
     @abstractmethod
     def distance(self, dataset: Any, bound: float) -> float:
-        """Fewest changes from the dataset to one of local sensitivity above ``bound``; infinite where there is none.
+        """Return the fewest changes from the dataset to one of local sensitivity above ``bound``; infinite if none.
 
-        0 for a dataset whose own local sensitivity is above ``bound``; neighbours differ by at most 1. For answers
-        that are not numbers local sensitivity is infinite where one record can change the answer, else 0.
+        The distance is 0 for a dataset whose own local sensitivity is above ``bound``; neighbours' distances differ by
+        at most 1. For answers that are not numbers, local sensitivity is infinite where one record can change the
+        answer, else 0.
         """
 
     @abstractmethod
     def pair_at(self, distance: int, bound: float) -> DatasetPair:
-        """Neighbours at ``distance`` >= 1 and one less, with answers that differ by ``bound`` or come close to it."""
+        """Return neighbours at ``distance`` >= 1 and one less, whose answers differ by ``bound`` or nearly so."""
 
 
 @dataclass(frozen=True)
 class StableMedian(StableQuery):
     """The median of records in [lower, upper] or, by default, in the reals, under substitution.
 
-    Of an even number of records it is the lower of the two in the middle, as in the lecture notes on
-    propose-test-release. In the reals two records at infinity could take the place of any others: no dataset of 2 h + 1
-    or 2 h + 2 records is farther than h from instability.
+    For an even number of records it is the lower of the two middle records, as in the lecture notes on
+    propose-test-release. In the reals, two records at infinity could replace any others, so a dataset of 2 h + 1 or 2 h
+    + 2 records is at most h changes from instability.
 
     Raises `AuditError` if the interval is empty, or a dataset has no records or NaN among them.
 
@@ -66,7 +68,7 @@ class StableMedian(StableQuery):
     (23.0, 1.0, 3.0, inf)
     """
 
-    lower: float = -math.inf  # lower, upper: records outside are moved to the nearer end; -inf and inf for the reals
+    lower: float = -math.inf  # records below ``lower`` or above ``upper`` are moved to that end; infinite for the reals
     upper: float = math.inf
     adjacency = Substitution()
 
@@ -95,7 +97,7 @@ class StableMedian(StableQuery):
         return float(np.min((right - left)[found]) - 1) if np.any(found) else math.inf
 
     def pair_at(self, distance: int, bound: float) -> DatasetPair:
-        """See `StableQuery.pair_at`: a cluster at 0 and one at ``bound``, whose majority a far record takes away."""
+        """See `StableQuery.pair_at`: clusters at 0 and at ``bound``; a far record takes the majority away."""
         low = 0.0 if math.isinf(self.lower) else self.lower
         far = low + 10.0 * bound if math.isinf(self.upper) else self.upper
         x = (low,) * (distance + 1) + (low + bound,) * distance
@@ -115,10 +117,11 @@ class StableMedian(StableQuery):
 
 @dataclass(frozen=True)
 class StableMode(StableQuery):
-    """The commonest record of any hashable kind; of equally common ones the first by ``repr``, 'nobody' for no records.
+    """The most common record of any hashable kind; 'nobody' if there are no records.
 
-    One record joining or leaving can change it only where the lead over the second is at most 1. A dataset with lead
-    g is therefore at least max(0, g - 1) changes from instability, and this is the distance that is reported.
+    Of equally common records the first by ``repr`` counts. One record that joins or leaves can change the mode only
+    where the lead over the second is at most 1. A dataset with lead g is therefore at least max(0, g - 1) changes from
+    instability, and this is the distance that is reported.
 
     >>> StableMode()(("b", "a", "a", "a")), StableMode().distance(("b", "a", "a", "a"), 0.0)
     ('a', 1.0)
@@ -132,7 +135,7 @@ class StableMode(StableQuery):
         return min((record for record, count in counts.items() if count == most), key=repr, default="nobody")
 
     def gap(self, dataset: Dataset) -> int:
-        """Lead of the mode over the second commonest record, in records."""
+        """Return the lead of the mode over the second most common record, in records."""
         first, second = [*(count for _, count in Counter(dataset).most_common(2)), 0, 0][:2]
         return first - second
 
@@ -147,7 +150,7 @@ class StableMode(StableQuery):
 
 @dataclass(frozen=True)
 class RefusalLaw:
-    """A continuous law with probability e^log_answers, else None: the law of a mechanism that may refuse."""
+    """Law of a mechanism that may refuse: a continuous law with probability e^log_answers, else None."""
 
     answer: LaplaceLaw | NormalLaw
     log_answers: float
@@ -186,10 +189,11 @@ class RefusalLaw:
 class ProposeTestRelease(Reference):
     """Propose a bound on the local sensitivity, test it by a noisy distance, and release or refuse.
 
-    Answers f(x) + Laplace(bound / epsilon) where distance + Laplace(1 / epsilon) > log(1 / delta) / epsilon, else None:
-    (2 epsilon, delta)-DP (Dwork and Lei 2009; the lecture notes on propose-test-release, with the distance to local
-    sensitivity above the bound). With bound 0 the answer is exact, and the proof loses only the epsilon of the test:
-    (epsilon, delta)-DP. In truth delta / 2 is enough, half of the Laplace tail being on the safe side.
+    The mechanism answers f(x) + Laplace(bound / epsilon) where distance + Laplace(1 / epsilon) > log(1 / delta) /
+    epsilon, else None: (2 epsilon, delta)-DP (Dwork and Lei 2009; the lecture notes on propose-test-release, with the
+    distance to local sensitivity above the bound). With bound 0 the answer is exact, and the proof loses only the
+    epsilon of the test: (epsilon, delta)-DP. The true delta is delta / 2, because half of the Laplace tail is on the
+    safe side.
 
     >>> mechanism = ProposeTestRelease(StableMedian(0.0, 100.0), epsilon=0.5, delta=0.01, bound=1.0)
     >>> law = mechanism((50,) * 41)
@@ -200,7 +204,7 @@ class ProposeTestRelease(Reference):
     ('(1, 0.01)-DP', ('a', None))
     """
 
-    query: StableQuery  # what is asked
+    query: StableQuery  # the query
     epsilon: float  # privacy loss of the test, and of the release, in nats; above 0
     delta: float
     bound: float = 0.0  # the proposed bound on the local sensitivity, in the unit of the query; at least 0
@@ -237,7 +241,7 @@ class ProposeTestRelease(Reference):
         )
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Distances just below the threshold: both losses in full, and answers as common as they can then be."""
+        """Pairs just below the threshold, where both losses count in full and answers are as common as possible."""
         return (self.query.pair_at(max(1, math.floor(self.threshold)), self.bound),)
 
 
@@ -246,7 +250,7 @@ class FallbackLaw:
     """Two Laplace laws around one centre: a narrow one with probability e^log_passes, else a wide one."""
 
     centre: float
-    narrow: float  # narrow, wide: scales of the two laws
+    narrow: float  # narrow and wide are the scales of the two laws
     wide: float
     log_passes: float
     log_fails: float
@@ -273,10 +277,11 @@ class FallbackLaw:
 class ProposeTestFallback(Reference):
     """Propose-test-release that answers with noise at the global sensitivity where the test fails.
 
-    Answers f(x) + Laplace(bound / epsilon) where distance + Laplace(1 / epsilon) > log(1 / delta) / epsilon, else
-    f(x) + Laplace(GS / epsilon): (2 epsilon, delta)-DP, and it never refuses. The lecture notes on propose-test-release
-    name this way out in brackets and do not prove it: Theorem 10 of docs/explanation/mechanisms.md does, even for an
-    output that says which of the two noises it has. As in `ProposeTestRelease`, delta / 2 is enough in truth.
+    The mechanism answers f(x) + Laplace(bound / epsilon) where distance + Laplace(1 / epsilon) > log(1 / delta) /
+    epsilon, else f(x) + Laplace(GS / epsilon), where GS is the global sensitivity. It is (2 epsilon, delta)-DP and
+    never refuses. The lecture notes on propose-test-release mention this fallback in brackets without a proof. Theorem
+    10 of docs/explanation/mechanisms.md proves it, even for an output that says which of the two noises it has. As in
+    `ProposeTestRelease`, delta / 2 suffices.
 
     Raises `AuditError` if the interval of the median is not finite, or the bound is not above 0 and below its length.
 
@@ -286,7 +291,7 @@ class ProposeTestFallback(Reference):
     ('(1, 0.01)-DP', 2.0, 200.0, 0.0023)
     """
 
-    median: StableMedian  # what is asked: in a finite interval, whose length is the global sensitivity
+    median: StableMedian  # the query, in a finite interval, whose length is the global sensitivity
     epsilon: float  # privacy loss of the test, and of either answer; above 0
     delta: float
     bound: float  # the proposed bound on the local sensitivity
@@ -322,7 +327,7 @@ class ProposeTestFallback(Reference):
         return math.log(1.0 / self.delta) / self.epsilon
 
     def fallback(self, dataset: Any) -> float:
-        """Sensitivity to which the noise is scaled where the test fails: the same for all datasets."""
+        """Return the sensitivity for the noise where the test fails; it is the same for all datasets."""
         return self.global_sensitivity
 
     def __call__(self, dataset: Any) -> FallbackLaw:
@@ -336,7 +341,7 @@ class ProposeTestFallback(Reference):
         )
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Distances just below the threshold, as for `ProposeTestRelease`: the test and the narrow answer cost most."""
+        """Pairs just below the threshold, as for `ProposeTestRelease`, where test and narrow answer cost most."""
         return (self.median.pair_at(max(1, math.floor(self.threshold)), self.bound),)
 
 
@@ -355,11 +360,12 @@ class CauchyLaw(LocationLaw):
 
 
 def smooth_sensitivity(median: StableMedian, dataset: Dataset, beta: float) -> float:
-    """Smooth sensitivity of the median: the greatest e^(-beta k) LS over datasets k substitutions away.
+    """Return the smooth sensitivity of the median: the greatest e^(-beta k) LS over datasets k substitutions away.
 
     Nissim, Raskhodnikova and Smith (2007), Proposition 3.4: the maximum over i <= m <= j of (x_j - x_i) e^(-beta (j - i
-    - 1)), records beyond the data standing at the ends of the interval. Only windows short enough to beat the local
-    sensitivity are looked at. At least one record, beta above 0; raises `AuditError` if the interval is infinite.
+    - 1)), where records beyond the data stand at the ends of the interval. Only windows short enough to exceed the
+    local sensitivity are examined. The dataset needs at least one record, and beta must be above 0. Raises `AuditError`
+    if the interval is infinite.
 
     >>> smooth_sensitivity(StableMedian(0.0, 1.0), (0.0, 0.5, 1.0), beta=1.0)
     0.5
@@ -382,9 +388,9 @@ def smooth_sensitivity(median: StableMedian, dataset: Dataset, beta: float) -> f
 
 @dataclass(frozen=True)
 class _SmoothMedian(Reference):
-    """What both share: noise around the median, of a scale in proportion to its smooth sensitivity."""
+    """Base of both mechanisms: noise around the median, with a scale in proportion to its smooth sensitivity."""
 
-    median: StableMedian  # in a finite interval
+    median: StableMedian  # must have a finite interval
     epsilon: float
 
     @property
@@ -394,7 +400,7 @@ class _SmoothMedian(Reference):
     @property
     @abstractmethod
     def shift(self) -> float:
-        """Loss spent on the answer: the scale of the noise is the smooth sensitivity over this."""
+        """Loss spent on the answer: the scale of the noise is the smooth sensitivity divided by this loss."""
 
     @property
     @abstractmethod
@@ -408,7 +414,7 @@ class _SmoothMedian(Reference):
 class SmoothMedianCauchy(_SmoothMedian):
     """Cauchy noise scaled to the smooth sensitivity: epsilon-DP (Nissim, Raskhodnikova and Smith 2007).
 
-    A sixth of the noise of their Lemma 2.7, as the loss is computed instead of bounded: Theorem 4 of
+    The noise is a sixth of that of their Lemma 2.7, because the loss is computed exactly and not bounded: Theorem 4 of
     docs/explanation/mechanisms.md, with alpha = ``shift`` and beta = ``smoothness``.
 
     >>> mechanism = SmoothMedianCauchy(StableMedian(0.0, 1.0), epsilon=1.0)
@@ -439,10 +445,11 @@ class SmoothMedianCauchy(_SmoothMedian):
 
 @dataclass(frozen=True)
 class SmoothMedianLaplace(_SmoothMedian):
-    """Laplace noise scaled to the smooth sensitivity: (epsilon, delta)-DP (Nissim, Raskhodnikova and Smith 2007).
+    """Laplace noise scaled to the smooth sensitivity: (epsilon, delta)-DP.
 
-    Scale 2 S / epsilon, S smooth at the beta that solves log(1 / delta) (e^beta - 1) - beta = epsilon / 2, more than
-    that of their Lemma 2.9: Theorem 5 of docs/explanation/mechanisms.md.
+    Nissim, Raskhodnikova and Smith (2007). The scale is 2 S / epsilon. S is smooth at the beta
+    that solves log(1 / delta) (e^beta - 1) - beta = epsilon / 2, which is greater than that of
+    their Lemma 2.9: Theorem 5 of docs/explanation/mechanisms.md.
 
     >>> mechanism = SmoothMedianLaplace(StableMedian(0.0, 1.0), epsilon=2.0, delta=0.01)
     >>> mechanism((0.0, 0.0, 1.0)), round(mechanism.smoothness, 4)
@@ -474,7 +481,7 @@ class SmoothMedianLaplace(_SmoothMedian):
         return LaplaceLaw(self.median(dataset), self.scale(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One record: the answer moves by the whole smooth sensitivity of x, which is e^-beta of that of x'."""
+        """One record: the answer moves by the smooth sensitivity of x, which is e^-beta times that of x'."""
         width = self.median.upper - self.median.lower
         near = self.median.lower - math.expm1(-self.smoothness) * width
         return (DatasetPair((near,), (self.median.upper,), f"one record at {near:.4g} against {self.median.upper:g}"),)

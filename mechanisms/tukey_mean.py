@@ -1,4 +1,4 @@
-"""The exponential-time private mean: a point deep among Tukey's regions, where few changes make none unstable."""
+"""An exponential-time private mean: a point deep among Tukey's regions, if few changes leave the data stable."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Polygon:
         return inside
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` uniform points, shape (size, 2): a triangle of the fan, then a point in it."""
+        """Draw ``size`` uniform points, shape (size, 2): first a triangle of the fan, then a point in it."""
         places = np.searchsorted(np.cumsum(self._triangles)[:-1] / self.volume, rng.random(size), side="right")
         first, second = self.corners[1:-1][places], self.corners[2:][places]
         u, v = np.sqrt(rng.random((size, 1))), rng.random((size, 1))
@@ -106,8 +106,8 @@ Region = Interval | Polygon
 def depth_regions(points: Floats) -> list[Region]:
     """Return the regions of depth 1, 2, ... of points of shape (n, 1) or (n, 2), as far as they have a volume.
 
-    The depth of y is the least number of points in a closed half-line or half-plane that contains y.
-    In the plane the edges lie on lines through two points, each of which is looked at once: O(n^3) time.
+    The depth of y is the least number of points in a closed half-line or half-plane that contains y. In the plane the
+    edges lie on lines through two points; all lines are examined once, in O(n^3) time.
 
     >>> depth_regions(np.array([[1.0], [2.0], [4.0], [8.0]]))
     [Interval(low=1.0, high=8.0), Interval(low=2.0, high=4.0)]
@@ -134,7 +134,7 @@ def depth_regions(points: Floats) -> list[Region]:
 
 
 def _cut_by_all(region: Polygon, normals: Floats, offsets: Floats) -> Polygon:
-    """Cut by one half-plane after the other, the one that cuts deepest first; those that no longer cut are skipped."""
+    """Cut by one half-plane after the other, the deepest cut first; half-planes that no longer cut are skipped."""
     while len(normals) and len(region.corners):
         depths = (region.corners @ normals.T - offsets).max(axis=0)
         deepest = int(np.argmax(depths))
@@ -148,7 +148,7 @@ def _cut_by_all(region: Polygon, normals: Floats, offsets: Floats) -> Polygon:
 
 
 def _lines(points: Floats) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Half-planes normal . y <= offset whose line goes through two points, and the number of points outside of each."""
+    """Return half-planes normal . y <= offset whose line contains two points, and the numbers of points outside."""
     normals, offsets, beyond = [], [], []
     for start in points:
         steps = points - start
@@ -164,10 +164,10 @@ def _lines(points: Floats) -> tuple[Floats, Floats, NDArray[np.intp]]:
 class NestedLaw:
     """Density proportional to e^(rate i) on the i-th of nested regions, i = 0, 1, ..., or a refusal: a row of NaN."""
 
-    regions: Sequence[Region]  # from the greatest to the smallest; may be empty if nothing is ever answered
+    regions: Sequence[Region]  # from the greatest to the smallest; may be empty if the law always refuses
     rate: float  # gain of the log-density from one region to the next inside
     dimension: int  # length of an output
-    log_passes: float  # log_passes, log_refuses: log-probabilities of an answer and of a refusal
+    log_passes: float  # log_passes and log_refuses are the log-probabilities of an answer and of a refusal
     log_refuses: float
 
     @cached_property
@@ -176,7 +176,7 @@ class NestedLaw:
 
     @cached_property
     def _shares(self) -> Floats:
-        """Weights of the uniform laws on the regions whose mixture this is, and their sum, the normalising constant."""
+        """Weights of the uniform laws on the regions, whose mixture this law is, and the sum of the weights."""
         heights = np.exp(self.rate * np.arange(len(self.regions)))
         return np.asarray(np.diff(heights, prepend=0.0) * self.volumes)
 
@@ -205,7 +205,7 @@ class NestedLaw:
         if not isinstance(other, NestedLaw):
             return None
         ours, theirs = len(self.regions), len(other.regions)
-        met = np.zeros((ours + 2, theirs + 2))  # volume in at least i of ours and j of theirs; outside all not needed
+        met = np.zeros((ours + 2, theirs + 2))  # volume in at least i of ours and j of theirs
         met[1 : ours + 1, 0], met[0, 1 : theirs + 1] = self.volumes, other.volumes
         for i, region in enumerate(self.regions):
             met[i + 1, 1 : theirs + 1] = [region.meet(another).volume for another in other.regions]
@@ -222,7 +222,7 @@ class NestedLaw:
         return LossPair(*merge_equal(atoms, atoms[0] - atoms[1]), Panels.none())
 
     def _heights(self) -> Floats:
-        """Log-density outside all regions and where i = 0, 1, ... is the last."""
+        """Log-density outside all regions, and where region i = 0, 1, ... is the innermost one."""
         if not len(self.regions):
             return np.array([-np.inf])
         inside = self.log_passes + self.rate * np.arange(len(self.regions)) - math.log(self._shares.sum())
@@ -231,11 +231,12 @@ class NestedLaw:
 
 @dataclass(frozen=True)
 class TukeyMean(Reference):
-    """A point y of Tukey depth q(y) >= t with density proportional to e^(rate q(y)), where a noisy test says: stable.
+    """A point y of Tukey depth q(y) >= t with density proportional to e^(rate q(y)), if a noisy test passes.
 
     Brown, Gaboardi, Smith, Ullman and Zakynthinou (2021), Section 3, on the line and in the plane, with constants
-    derived anew: (epsilon, delta)-DP for any records by Theorem 2 of docs/explanation/covariance-aware-mean.md. Affine
-    maps of the records move the output along. Of epsilon and delta, halves go to the test.
+    derived anew: (epsilon, delta)-DP for any records by Theorem 2 of docs/explanation/covariance-aware-mean.md. An
+    affine map of the records moves the output in the same way. Half of epsilon and half of delta pay for the test,
+    which is of stability.
 
     >>> mechanism = TukeyMean(2.0, 0.02, dimension=1)
     >>> data = np.random.default_rng(0).normal(size=(400, 1))
@@ -246,7 +247,7 @@ class TukeyMean(Reference):
     epsilon: float
     delta: float
     dimension: int = 1  # 1 or 2. O(n) regions take O(n^3) time in the plane, O(n log n) on the line
-    share: float = 0.25  # t as a share of n, in (0, 1 / (dimension + 1)): some point is always that deep
+    share: float = 0.25  # t as a share of n, in (0, 1 / (dimension + 1)), so that some point always has this depth
     name: ClassVar[str] = "Tukey mean"
     adjacency = Substitution()
 
@@ -266,7 +267,7 @@ class TukeyMean(Reference):
 
     @property
     def rate(self) -> float:
-        """Gain of the log-density by one of depth: 2 rate - log(1 - eta) = epsilon / 2."""
+        """Gain of the log-density per unit of depth: 2 rate - log(1 - eta) = epsilon / 2."""
         return (self.epsilon / 2.0 + math.log1p(-self.edge)) / 2.0
 
     @cached_property
@@ -278,10 +279,10 @@ class TukeyMean(Reference):
         return max(math.ceil(self.share * records), 1)
 
     def stability(self, dataset: ArrayLike) -> int:
-        """How many records can be changed, at least, before points of depth t get more than eta: h, -1 for none.
+        """Return h, a lower bound on the changes after which points of depth t get more than eta; -1 for none.
 
-        The greatest h with e^(-rate g) V_(t-h) / V_(t+g+h) <= eta for some g, V_a the volume of depth a and more: one
-        record moves V_a no further than to V_(a-1) and V_(a+1).
+        h is the greatest number with e^(-rate g) V_(t-h) / V_(t+g+h) <= eta for some g, where V_a is the volume of
+        depth a and more: one record moves V_a no further than to V_(a-1) and V_(a+1).
         """
         data = as_records(dataset, self.dimension)
         return self._stability(depth_regions(data), self.depth(len(data)))

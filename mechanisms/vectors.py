@@ -28,7 +28,7 @@ class LaplaceVectorLaw:
 
     @property
     def parts(self) -> tuple[LaplaceLaw, ...]:
-        """Law of each noisy coordinate; running sums, which are no more than a change of variables, lose as much."""
+        """Law of each noisy coordinate. Running sums have the same loss, since they are a change of variables."""
         return tuple(LaplaceLaw(centre, self.scale) for centre in self.centres)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
@@ -79,7 +79,7 @@ class GreatestLaw:
 
 @dataclass(frozen=True)
 class _Vector(Reference):
-    """What the family shares: each answer may change by 1, in any direction, unless a mechanism says less."""
+    """Base of mechanisms on vectors: each answer may change by 1, in any direction, unless a mechanism says less."""
 
     epsilon: float
     adjacency = MaxChange(1.0)
@@ -87,7 +87,7 @@ class _Vector(Reference):
 
 @dataclass(frozen=True)
 class OneCount(Adjacency):
-    """Vectors of counts, one of which differs by one."""
+    """Adjacency of vectors of counts, one of which differs by one."""
 
     description = "one count, by one"
 
@@ -99,7 +99,7 @@ class OneCount(Adjacency):
 
 
 class NoisyHistogram(_Vector):
-    """Laplace noise of scale 1 / epsilon on every count, one of which a record changes by one: epsilon-DP.
+    """Laplace noise of scale 1 / epsilon on every count; a record changes one count by one: epsilon-DP.
 
     >>> NoisyHistogram(0.5)((3, 1))
     LaplaceVectorLaw(centres=(3.0, 1.0), scale=2.0, running=False)
@@ -107,7 +107,7 @@ class NoisyHistogram(_Vector):
 
     name: ClassVar[str] = "noisy histogram"
     adjacency = OneCount()
-    # any count will do
+    # which count changes does not matter
     pair = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one more record in the first of 5 groups")
 
     @property
@@ -120,7 +120,7 @@ class NoisyHistogram(_Vector):
 
 @dataclass(frozen=True)
 class RunningSums(_Vector):
-    """Running sums of noisy values, Laplace noise of scale 1 / epsilon on each: d epsilon-DP if d values may change.
+    """Running sums of values with Laplace noise of scale 1 / epsilon each: d epsilon-DP if d values may change.
 
     >>> print(RunningSums(0.1, values=10).claim)
     1-DP
@@ -142,9 +142,9 @@ class RunningSums(_Vector):
 
 @dataclass(frozen=True)
 class ParallelLaplace(_Vector):
-    """Copies of one number, each with Laplace noise of its own of scale copies / epsilon: epsilon-DP in all."""
+    """Copies of one number, each with independent Laplace noise of scale copies / epsilon: epsilon-DP in total."""
 
-    copies: int = 20  # how many
+    copies: int = 20  # number of copies
     name: ClassVar[str] = "Laplace in parallel"
     pair = DatasetPair(0, 1)  # two numbers, one apart
 
@@ -154,7 +154,7 @@ class ParallelLaplace(_Vector):
 
 @dataclass(frozen=True)
 class IndexOfMax(_Vector):
-    """Index of the greatest of noisy answers, with noise of scale 2 / epsilon: epsilon-DP.
+    """Index of the greatest noisy answer, with noise of scale 2 / epsilon: epsilon-DP.
 
     'Report noisy max 1' (Laplace) and '2' (exponential noise) of Ding, Wang, Wang, Zhang and Kifer (2018).
 

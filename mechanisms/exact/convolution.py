@@ -1,7 +1,8 @@
 """Independent parts run on the same data: their privacy losses add up, so the law of the loss is a convolution.
 
-What is not of few atoms goes on a grid twice: no harder to tell apart than in truth (connect the dots: Doroshenko et
-al. 2022), and no easier (outcomes merged). Proofs: docs/explanation/theory.md#exact-values.
+A law that does not have few atoms is put on a grid twice. One version is no harder to tell
+apart than the true pair (connect the dots: Doroshenko et al. 2022), the other no easier
+(outcomes are merged). Proofs: docs/explanation/theory.md#exact-values.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from epsaudit.errors import AuditError
 from epsaudit.mechanisms.exact.losses import LossPair, merge_equal
 
 CELLS, CELLS_WITH_TAILS = 2000, 8000
-"""Grid steps to the greatest loss of a part, at most: where losses have a bound, and where tails take most steps."""
+"""Greatest number of grid steps to the greatest loss of a part: with bounded losses, and with tails."""
 LEAST_DELTA = 1e-9
-"""Below it the rounding errors of FFTs would show."""
+"""Lower limit, below which the rounding errors of FFTs would show."""
 MOST_CELLS = 1 << 21
-"""Grid steps of the whole, at most."""
+"""Greatest number of grid steps of the composition."""
 _MOST_PRODUCTS = 1 << 23
-"""Products of atoms that are made exactly before a grid takes over: arrays of 64 MiB."""
-_TAIL = 1e-17  # where the grid ends for losses without bound
-_ON_GRID = 1e-9  # losses so close to the grid, in steps, are on it
-_FLAT = 1e-11  # panels of one loss
+"""Greatest number of products of atoms that are computed exactly (arrays of 64 MiB); above it a grid is used."""
+_TAIL = 1e-17  # probability beyond the end of the grid for unbounded losses
+_ON_GRID = 1e-9  # losses this close to a grid point, in steps, count as on the grid
+_FLAT = 1e-11  # greatest range of losses on a panel that counts as having one loss
 _SAME = 1e-4  # the same for losses known from quadrature to ten digits
 
 Parts = Sequence[tuple[LossPair, int]]
 
 
 def convolved(parts: Parts) -> LossPair:
-    """Put together different independent ``parts`` and how many copies there are of each.
+    """Return the pair of laws of independent parts; ``parts`` lists different parts and their numbers of copies.
 
-    The whole has finitely many losses: exact, or no harder to tell apart than in truth, with a ``lower`` that is no
-    easier. FFTs leave an absolute error of about 1e-13 in delta.
+    The result has finitely many losses. It is exact, or no harder to tell apart than the true pair, with a ``lower``
+    that is no easier. FFTs leave an absolute error of about 1e-13 in delta.
 
     >>> atoms = np.log([[0.75, 0.25], [0.25, 0.75]])
     >>> convolved([(LossPair.of(atoms), 2)]).losses.round(4).tolist()
@@ -52,7 +53,7 @@ def convolved(parts: Parts) -> LossPair:
 
 
 def _flat(parts: Parts) -> Iterator[tuple[LossPair, int]]:
-    """Parts of parts, so that nothing that was rounded once is rounded again."""
+    """Replace composed parts by their own parts, so that nothing is rounded twice."""
     for pair, count in parts:
         if pair.parts:
             yield from _flat([(part, count * own) for part, own in pair.parts])
@@ -61,7 +62,7 @@ def _flat(parts: Parts) -> Iterator[tuple[LossPair, int]]:
 
 
 def _exactly(parts: Parts) -> LossPair | None:
-    """Convolve atoms by repeated squaring; None if there is a density or the atoms become too many."""
+    """Convolve atoms by repeated squaring; return None if a part has a density or the atoms become too many."""
     total = LossPair.nothing()
     for pair, count in parts:
         if pair.panels.size or pair.lower is not None:
@@ -88,7 +89,7 @@ def _product(first: LossPair, second: LossPair) -> LossPair:
 
 
 class _Grid(NamedTuple):
-    """Masses under both laws, shape (2, n), on losses (first + 0, 1, 2, ...) * step, and what only one law has."""
+    """Masses under both laws, shape (2, n), on losses (first + 0, 1, 2, ...) * step, and masses of only one law."""
 
     step: float
     first: int
@@ -97,7 +98,10 @@ class _Grid(NamedTuple):
 
 
 def _sum(terms: Sequence[tuple[_Grid, int]]) -> LossPair:
-    """Pair of the sum of independent losses; of a loss's two masses the greater is kept, the other follows from it."""
+    """Return the pair of the sum of independent losses.
+
+    Of the two masses of a loss the greater is kept, and the other follows from it.
+    """
     from scipy.fft import irfft, next_fast_len, rfft  # slow to import
 
     length = 1 + sum(count * (grid.masses.shape[1] - 1) for grid, count in terms)
@@ -119,14 +123,14 @@ def _sum(terms: Sequence[tuple[_Grid, int]]) -> LossPair:
 
 
 def _step(parts: Parts) -> float:
-    """Grid step on which the greatest loss of the first part with a density lies."""
+    """Return a grid step for which the greatest loss of the first part with a density lies on the grid."""
     reach = [_reach(pair) for pair, _ in parts]
     greatest = max(reach)
     if greatest == 0.0:
         raise AuditError("The parts have no privacy loss at all; there is nothing to convolve.")
     anchor = next((r for r, (pair, _) in zip(reach, parts, strict=True) if pair.panels.size and r > 0.0), greatest)
     total = 2.0 * sum(r * count for r, (_, count) in zip(reach, parts, strict=True))
-    # losses are bounded where the outermost panels on both sides have one loss each, as far as it can be seen
+    # losses count as bounded if the outermost panels on both sides have one loss each
     ranges = [pair.ranges for pair, _ in parts if pair.panels.size]
     bounded = all(high[0] - low[0] < _FLAT and high[-1] - low[-1] < _FLAT for low, high in ranges)
     cells = min((CELLS if bounded else CELLS_WITH_TAILS) * anchor / greatest, MOST_CELLS * anchor / total)
@@ -134,14 +138,14 @@ def _step(parts: Parts) -> float:
 
 
 def _reach(pair: LossPair) -> float:
-    """Greatest absolute finite loss, or for losses without bound the one beyond which neither law goes often."""
+    """Return the greatest absolute finite loss, or, for unbounded losses, a loss that both laws rarely exceed."""
     common = pair.panels.log_bounds.max(axis=0) > math.log(_TAIL)
     losses = np.concatenate([pair.losses, pair.panel_losses[common].ravel()])
     return float(np.abs(losses[np.isfinite(losses)]).max(initial=0.0))
 
 
 def _cells(pair: LossPair, step: float) -> tuple[Floats, Floats, Floats]:
-    """Grid points, and masses under both laws below the first, from each to the next, and from the last one on.
+    """Return grid points, and masses under both laws below the first point, between points, and above the last one.
 
     A loss that many outcomes share gets a cell of its own, from just below it to just above.
     """
@@ -161,7 +165,7 @@ def _cells(pair: LossPair, step: float) -> tuple[Floats, Floats, Floats]:
 
 
 def _spread(pair: LossPair, step: float) -> _Grid:
-    """Masses of each step moved to its two ends, so that both laws keep theirs: no harder to tell apart."""
+    """Move the masses of each step to its two ends, such that both laws keep their total: no harder to tell apart."""
     edges, p, q = _cells(pair, step)
     first, last = round(edges[0] / step), round(edges[-1] / step)
     grid_p = np.zeros(last - first + 1)
@@ -181,7 +185,7 @@ def _spread(pair: LossPair, step: float) -> _Grid:
 
 
 def _merged(pair: LossPair, step: float) -> _Grid:
-    """Neighbouring losses merged into groups whose own loss lies on the grid: no easier to tell apart."""
+    """Merge neighbouring losses into groups whose own loss lies on the grid: no easier to tell apart."""
     _, p, q = _cells(pair, step)
     only = tuple(float(np.exp(pair.atoms[law][pair.losses == loss]).sum()) for law, loss in ((0, np.inf), (1, -np.inf)))
     p[-1] -= only[0]
@@ -206,7 +210,7 @@ def _grouped(p: Floats, q: Floats, step: float) -> dict[int, tuple[float, float]
         while cell_p > 0.0 and cell_q > 0.0:
             loss = math.log(cell_p / cell_q) / step
             on_grid = abs(loss - round(loss)) < _SAME
-            if on_grid and group_q > 0.0 and target >= round(loss):  # it could never be reached
+            if on_grid and group_q > 0.0 and target >= round(loss):  # else it could never be reached
                 _settle(groups, group_p, group_q, step)
                 group_p = group_q = 0.0
             if on_grid and group_q == 0.0:
@@ -247,10 +251,11 @@ def _add(groups: dict[int, tuple[float, float]], place: int, p: float, q: float)
 
 
 def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
-    """Pair of laws given by very many finite losses and their probabilities under the first law, summed into cells.
+    """Return a pair of laws from very many finite losses and their probabilities under the first law.
 
-    Each of so many ``cells`` between the least and the greatest loss has its mass at its two ends, no harder to tell
-    apart; in ``lower`` it is one outcome. Arrays have shape (outcomes,); masses sum to 1, or a little less.
+    The losses are summed into ``cells`` cells between the least and the greatest loss. Each cell has its mass at its
+    two ends, which is no harder to tell apart; in ``lower`` each cell is one outcome. Arrays have shape (outcomes,);
+    masses sum to 1, or a little less.
     """
     least, greatest = float(losses.min()), float(losses.max())
     step = (greatest - least) / cells
@@ -262,7 +267,10 @@ def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
 
 
 def of_cells(p: Floats, q: Floats, least: float, step: float) -> LossPair:
-    """As `bracketed`, given both probabilities of each cell of the loss, of which the first begins at ``least``."""
+    """Return what `bracketed` returns, given both probabilities of each cell of the loss.
+
+    The first cell begins at loss ``least``.
+    """
     edges = least + step * np.arange(len(p) + 1)
     right = np.clip((p - q * np.exp(edges[:-1])) / -np.expm1(-step), 0.0, p)
     spread = np.append(p - right, 0.0) + np.append(0.0, right)

@@ -1,6 +1,6 @@
 """Reading two laws that know themselves into one `LossPair`: atoms aligned, densities cut into panels, totals checked.
 
-Whatever an author of a law may have got wrong is found here and said in a sentence.
+The module checks for the mistakes that an author of a law can make, and reports each in a sentence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from epsaudit.outputs.arrays import pack
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9
-"""By how much the total of a law may miss 1: ten times what quadrature to 1e-10 leaves."""
+"""Greatest difference of a law's total from 1: ten times the error of quadrature to 1e-10."""
 
 
 def knows_law(distribution: object) -> bool:
@@ -40,7 +40,10 @@ def knows_law(distribution: object) -> bool:
 
 
 def loss_pair(law: object, law_prime: object) -> LossPair:
-    """Put two known laws side by side; `AuditError` for one that is not known, no law, or too rough for quadrature."""
+    """Put two known laws side by side.
+
+    Raises `AuditError` if a law is not known, is not a probability law, or is too rough for quadrature.
+    """
     laws = (law, law_prime)
     for one in laws:
         if not knows_law(one):
@@ -73,7 +76,7 @@ def _totalled(pair: LossPair, laws: tuple[object, object]) -> LossPair:
 
 
 def _composed(laws: tuple[Any, Any]) -> LossPair:
-    """Return the pair of two laws of independent parts, composed part by part. The parts need not be hashable."""
+    """Return the pair of two laws of independent parts, composed part by part; the parts need not be hashable."""
     if len(laws[0].parts) != len(laws[1].parts):
         raise AuditError(f"The laws have {len(laws[0].parts)} and {len(laws[1].parts)} parts; they need as many.")
     both = list(zip(laws[0].parts, laws[1].parts, strict=True))
@@ -86,7 +89,7 @@ def _name(law: object) -> str:
 
 
 def _atoms(laws: tuple[Any, Any]) -> tuple[Floats, Floats, tuple[float, ...]]:
-    """Atoms of both laws merged by loss, their losses, and the atoms that are numbers on the line."""
+    """Return the atoms of both laws merged by loss, their losses, and the atoms that are numbers on the line."""
     supports, log_chances = zip(*(_outcomes(law) for law in laws), strict=True)
     union = {outcome: place for place, outcome in enumerate(dict.fromkeys((*supports[0], *supports[1])))}
     aligned = np.full((2, len(union)), -np.inf)
@@ -122,7 +125,10 @@ def _outcomes(law: Any) -> tuple[list[Hashable], Floats]:
 
 
 def _off_support(law: Any, outcomes: list[Hashable]) -> Floats:
-    """Log-probabilities of outcomes that a law does not list: a countable law may leave out a negligible part."""
+    """Return log-probabilities of outcomes that a law does not list.
+
+    A countable law may leave out a negligible part.
+    """
     if "density" in known_forms(law) or not outcomes or not callable(getattr(law, "log_density", None)):
         return np.full(len(outcomes), -np.inf)
     return _log_density(law, pack(outcomes))
@@ -142,7 +148,7 @@ def _panels(
     atoms = np.array(places)
 
     def densities(points: Floats) -> Floats:
-        if atoms.size:  # there a mixture answers with a mass
+        if atoms.size:  # at an atom, a mixture returns a mass in place of a density
             points = np.where(np.isin(points, atoms), np.nextafter(points, np.inf), points)
         nowhere = np.full(points.shape, -np.inf)
         return np.stack([_log_density(law, points) if "density" in known_forms(law) else nowhere for law in laws])
@@ -175,7 +181,11 @@ def _log_density(law: Any, points: NDArray[Any]) -> Floats:
 
 
 def _acceptable(parents: Panels, halves: Panels, level: int) -> Bools:
-    """Both densities integrated to ten digits by parent and halves alike, and a loss that is monotone on the half."""
+    """Return which halves are fine enough.
+
+    A half is accepted if the parent and its two halves agree on both integrals to ten digits and the loss is monotone
+    on the half, or if its mass is negligible.
+    """
     before, after = parents.log_masses, halves.log_masses
     after_both = np.logaddexp(after[:, 0::2], after[:, 1::2])
     with np.errstate(invalid="ignore", over="ignore"):
@@ -187,7 +197,10 @@ def _acceptable(parents: Panels, halves: Panels, level: int) -> Bools:
 
 
 def _monotone(panels: Panels) -> Bools:
-    """Whether the loss is monotone on each panel, but for rounding; infinite losses must be so throughout."""
+    """Return whether the loss is monotone on each panel, up to rounding.
+
+    An infinite loss must be infinite on the whole panel.
+    """
     losses = difference(panels.values[0], panels.values[1])
     with np.errstate(invalid="ignore"):
         steps = np.diff(losses, axis=1)

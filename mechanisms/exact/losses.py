@@ -1,7 +1,8 @@
 """The privacy loss of a pair of known laws: its atoms and its panels, computed once and then only summed.
 
-Every event {log-likelihood ratio >= t} of a `LossPair` is a sum over atoms and panels: intervals on which the ratio is
-monotone, so small that Gauss-Legendre quadrature, in log space and for many integrands at once, has ten digits.
+Every event {log-likelihood ratio >= t} of a `LossPair` is a sum over atoms and panels. Panels are intervals on which
+the ratio is monotone, so small that Gauss-Legendre quadrature has ten digits on them; it works in log space and on many
+integrands at once.
 """
 
 from __future__ import annotations
@@ -22,30 +23,30 @@ from epsaudit.errors import AuditError
 
 Places = NDArray[np.intp]
 Integrands = Callable[[Floats], Floats]
-"""Maps points of shape (n,) to log-integrands of shape (channels, n)."""
+"""Function from points of shape (n,) to log-integrands of shape (channels, n)."""
 
 TIE = 1e-12
 """Losses this close, relative to max(1, |loss|), count as equal."""
 DOUBLINGS = 80
-"""Tails reach this many doublings of the scale beyond the last knot."""
+"""Number of doublings of the scale by which the tails extend beyond the last knot."""
 
-_END = 1e-11  # how far inside its panel, as a share of the width, the limit at an end is taken
+_END = 1e-11  # distance from the end, as a share of a panel's width, at which the limit at the end is computed
 _LEVELS = 60
-"""Halvings of a panel: beyond 60 its ends are neighbouring floats."""
+"""Greatest number of halvings of a panel: beyond 60 its ends are neighbouring floats."""
 _MOST_PANELS = 40_000
-"""Panels that are refined at once before the quadrature gives up: 16 points and two laws each, some 11 MB. Set by hand
+"""Number of panels in one refinement at which quadrature gives up: 16 points and two laws each, 11 MB. Set by hand
 in the first round; no measurement is recorded."""
 
 
 class NotKnownError(AuditError):
-    """An exact value that is not known, or between two bounds only that are too far apart to name one number."""
+    """Raised if an exact value is not known, or only between two bounds that are too far apart to name one number."""
 
 
 @dataclass(frozen=True)
 class Panels:
     """Intervals, ``left`` and ``right`` of shape (panels,), with log-integrands of shape (channels, panels, points).
 
-    The points are those of the rule and, with weight zero, just inside both ends.
+    The points are those of the quadrature rule and, with weight zero, one just inside each end.
     """
 
     left: Floats
@@ -60,7 +61,7 @@ class Panels:
 
     @classmethod
     def none(cls) -> Panels:
-        """No panels, of two channels."""
+        """Return an empty set of panels with two channels."""
         return cls(np.empty(0), np.empty(0), np.empty((2, 0, _rule()[0].size)))
 
     @property
@@ -70,7 +71,7 @@ class Panels:
 
     @property
     def points(self) -> Floats:
-        """Points of the rule, shape (panels, points)."""
+        """Points of the quadrature rule, shape (panels, points)."""
         return _places(self.left, self.right)
 
     @property
@@ -86,14 +87,15 @@ class Panels:
 
     @property
     def log_bounds(self) -> Floats:
-        """Greatest log-integrand seen plus the logarithm of the width, shape (channels, panels)."""
+        """Greatest computed log-integrand plus the logarithm of the width, shape (channels, panels)."""
         return np.asarray(self.values.max(axis=-1) + np.log(self.right - self.left))
 
     @property
     def log_hidden(self) -> Floats:
-        """What a peak between two points may hold, shape (channels, panels): -inf where they are close enough.
+        """Log of the mass that a peak between two points may hold, shape (channels, panels).
 
-        Between points a concave log-integrand rises by no more than it does from one point to the next one.
+        It is -inf where the points are close enough. Between points a concave log-integrand rises by no more than it
+        does from one point to the next one.
         """
         with np.errstate(invalid="ignore"):
             rises = np.abs(np.diff(self.values, axis=-1))
@@ -103,7 +105,7 @@ class Panels:
         return np.asarray(hidden + np.log(self.right - self.left))
 
     def halves(self, integrands: Integrands) -> Panels:
-        """Panels of half the width, the two halves of a panel side by side."""
+        """Return panels of half the width; the two halves of a panel are neighbours."""
         middle = (self.left + self.right) / 2
         left = np.stack([self.left, middle], axis=1).ravel()
         return Panels.over(left, np.stack([middle, self.right], axis=1).ravel(), integrands)
@@ -113,18 +115,21 @@ class Panels:
 
 
 def log_sum(values: Floats, axis: int = -1) -> Floats:
-    """Logarithm of the sum of exponentials, -inf for an empty or impossible one."""
+    """Return the logarithm of the sum of exponentials; -inf for an empty or impossible sum."""
     if values.shape[axis] == 0:
         return np.full(np.delete(values.shape, axis), -np.inf)
     greatest = values.max(axis=axis, keepdims=True)
     greatest[~np.isfinite(greatest)] = 0.0
     terms = values - greatest
-    with np.errstate(divide="ignore"):  # a third of the time of scipy's, which asks which arrays these are
+    with np.errstate(divide="ignore"):  # a third of the time of scipy's logsumexp, which inspects the array type
         return np.asarray(np.log(np.exp(terms, out=terms).sum(axis=axis)) + greatest.squeeze(axis))
 
 
 def initial_edges(knots: Sequence[float], scale: float) -> Floats:
-    """Edges of first panels: every knot, geometric steps between knots, and doublings of the scale beyond the last."""
+    """Return the edges of the first panels.
+
+    They are all knots, geometric steps between knots, and doublings of the scale beyond the last knot.
+    """
     places = np.unique(np.asarray(knots, float))
     spacing = 8 * np.spacing(np.maximum(np.abs(places), scale))
     places = places[np.concatenate([[True], np.diff(places) > spacing[1:]])]
@@ -143,9 +148,11 @@ def refine(
     accept: Callable[[Panels, Panels, int], Bools],
     matters: Callable[[Panels], bool],
 ) -> Panels:
-    """Halve panels until every half is accepted; `AuditError` if so many do not suffice, or what is left matters.
+    """Halve panels until every half is accepted.
 
-    ``accept`` says of parents, their halves and the level which halves need no further division, shape (2 * parents,).
+    ``accept`` takes the parents, their halves and the level, and returns which halves need no further division, shape
+    (2 * parents,). Raises `AuditError` if the greatest number of panels does not suffice, or if ``matters`` finds that
+    an unfinished remainder is not negligible.
     """
     accepted = []
     for level in range(_LEVELS):
@@ -171,9 +178,10 @@ def refine(
 
 
 def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -> Floats:
-    """Logarithms of integrals over the whole line, shape (channels,); inf where an integral diverges.
+    """Return the logarithms of integrals over the whole line, shape (channels,); inf where an integral diverges.
 
-    The relative error is about 1e-10, also of the logarithm where that is large. `AuditError` if it does not converge.
+    The relative error is about 1e-10, also of the logarithm where that is large. Raises `AuditError` if the computation
+    does not converge.
 
     >>> gauss = lambda y: -np.square(y)[None] / 2
     >>> round(float(np.exp(log_integral(gauss, [0.0], 1.0)[0]) ** 2 / (2 * np.pi)), 9)
@@ -193,7 +201,7 @@ def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -
     panels = panels[np.any(bounds > panels.log_bounds.max(axis=1, keepdims=True) - 200.0, axis=0)]
     if panels.size == 0:
         return np.where(diverges, np.inf, -np.inf)
-    settled = np.full(kept.size, -np.inf)  # log of what the accepted panels hold
+    settled = np.full(kept.size, -np.inf)  # log of the integral over the accepted panels
 
     def accept(parents: Panels, halves: Panels, level: int) -> Bools:
         nonlocal settled
@@ -220,7 +228,10 @@ def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -
 
 
 def _diverges_at_a_knot(integrands: Integrands, knots: Sequence[float], scale: float) -> Bools:
-    """Whether the integrand times the distance to a knot does not fall as the knot is approached, shape (channels,)."""
+    """Return whether the integral diverges at a knot, shape (channels,).
+
+    It counts as divergent if the integrand times the distance to the knot does not fall on approach.
+    """
     places = np.asarray(knots, float)
     places = places[scale * 2.0**-28 > 64 * np.spacing(np.abs(places))]
     steps = scale * 2.0 ** -np.array([20.0, 24.0, 28.0])
@@ -233,7 +244,7 @@ def _diverges_at_a_knot(integrands: Integrands, knots: Sequence[float], scale: f
 
 @cache
 def _rule() -> tuple[Floats, Floats]:
-    """Places in [0, 1] and their weights: 16 Gauss-Legendre points between two ends of weight zero."""
+    """Return places in [0, 1] and their weights: 16 Gauss-Legendre points between two ends of weight zero."""
     places, weights = np.polynomial.legendre.leggauss(16)
     return np.concatenate([[_END], (1 + places) / 2, [1 - _END]]), np.concatenate([[0.0], weights / 2, [0.0]])
 
@@ -256,7 +267,7 @@ class Events(NamedTuple):
 
 @dataclass(frozen=True)
 class LossPair:
-    """Two laws side by side."""
+    """Two laws, the first P and the second P', with their privacy loss."""
 
     atoms: Floats
     """Log-probabilities under both laws of outcomes of equal loss, in decreasing order of loss, shape (2, atoms)."""
@@ -271,9 +282,9 @@ class LossPair:
     scale: float = 1.0
     """A length over which the densities vary."""
     parts: tuple[tuple[LossPair, int], ...] = ()
-    """Of a composition, its independent parts and how many there are of each."""
+    """The independent parts of a composition, and the number of copies of each."""
     lower: LossPair | None = None
-    """Of a composition on a grid, a pair that is no easier to tell apart than the true one; this one is no harder."""
+    """For a composition on a grid, a pair that is no easier to tell apart than the true pair; ``self`` is no harder."""
 
     @classmethod
     def nothing(cls) -> LossPair:
@@ -287,7 +298,7 @@ class LossPair:
 
     @cached_property
     def swapped(self) -> LossPair:
-        """The pair with its two laws exchanged."""
+        """Return the pair with its two laws exchanged."""
         densities = self.densities
         return LossPair(
             self.atoms[::-1, ::-1],
@@ -302,17 +313,17 @@ class LossPair:
 
     @property
     def directions(self) -> tuple[LossPair, LossPair]:
-        """Both of them: adjacency is symmetric."""
+        """The pair in both directions, because adjacency is symmetric."""
         return self, self.swapped
 
     @cached_property
     def panel_losses(self) -> Floats:
-        """Log-likelihood ratio at the points of every panel, shape (panels, points); nan where neither law goes."""
+        """Log-likelihood ratio at the points of every panel, shape (panels, points); nan where both are zero."""
         return difference(self.panels.values[0], self.panels.values[1])
 
     @cached_property
     def separates(self) -> bool:
-        """Whether the first law allows what the second does not, with a probability of 1e-300 at least."""
+        """Whether the first law has outcomes, of probability at least 1e-300, that the second law does not allow."""
         sure = np.where(self.panel_losses == np.inf, self.panels.values[0] + self.panels.log_weights, -np.inf)
         return bool(np.any(self.losses == np.inf)) or bool(np.any(sure > -690.0))
 
@@ -323,15 +334,19 @@ class LossPair:
 
     @cached_property
     def ranges(self) -> tuple[Floats, Floats]:
-        """Least and greatest loss on each panel, shape (panels,) each; those where neither law goes were dropped."""
+        """Least and greatest loss on each panel, shape (panels,) each.
+
+        Panels where both densities are zero were dropped.
+        """
         if self.panels.size == 0:
             return np.empty(0), np.empty(0)
         return np.nanmin(self.panel_losses, axis=1), np.nanmax(self.panel_losses, axis=1)
 
     def above(self, threshold: float) -> tuple[Floats, Floats]:
-        """Log-probabilities (weights included) and losses of everything of at least this loss, shapes (2, n), (n,).
+        """Return log-probabilities, shape (2, n), and losses, shape (n,), of all outcomes of at least this loss.
 
-        On panels that the threshold cuts the parts above it get a quadrature of their own.
+        The log-probabilities include quadrature weights. A panel that the threshold cuts gets a new quadrature for the
+        part above the threshold.
         """
         count = np.searchsorted(-self.losses, -threshold, side="right")
         whole, parts, _, _ = self._cut(np.array([threshold]))
@@ -365,7 +380,7 @@ class LossPair:
         return np.concatenate([nothing, first], axis=1), np.concatenate([others, nothing], axis=1)
 
     def _cut(self, thresholds: Floats) -> tuple[Bools, Panels, Panels, tuple[Places, Places]]:
-        """Panels wholly above each threshold, the parts of cut panels above and below, and whose they are."""
+        """Return the panels wholly above each threshold, the upper and lower parts of cut panels, and their owners."""
         least, greatest = self.ranges
         at = _reached(thresholds)[:, None]
         whole = least >= at
@@ -382,7 +397,7 @@ class LossPair:
         return whole, high, low, (owner[0], owner[1])
 
     def _places_of(self, panels: Panels, losses: Floats, thresholds: Floats) -> Floats:
-        """Where the loss crosses one threshold a panel, between the two points around it."""
+        """Return the place where the loss crosses one threshold per panel, between the two points around it."""
         assert self.densities is not None
         densities, rows = self.densities, np.arange(panels.size)
         rising = (losses[:, -1] > losses[:, 0])[:, None]
@@ -401,13 +416,13 @@ def _reached(thresholds: Floats) -> Floats:
 
 
 def difference(log_p: Floats, log_q: Floats) -> Floats:
-    """Log-likelihood ratio, nan where both are impossible."""
+    """Return the log-likelihood ratio; nan where both laws have probability zero."""
     with np.errstate(invalid="ignore"):
         return np.asarray(log_p - log_q)
 
 
 def merge_equal(aligned: Floats, losses: Floats) -> tuple[Floats, Floats]:
-    """Sort by decreasing loss and make one atom of all outcomes of equal loss, which no event need separate."""
+    """Sort by decreasing loss, and merge all outcomes of equal loss into one atom; no event has to separate them."""
     if losses.size == 0:
         return aligned, losses
     order = np.argsort(-losses, kind="stable")

@@ -1,8 +1,8 @@
 """The exact privacy profile of two known laws: delta(epsilon), its inverse, and the likelihood-ratio events behind it.
 
-Then the least parameter of a claim that the pair allows (a claim knows binary events only, `Claim.least`; what the
-whole law adds is computed here), and of candidate pairs the one on which it is greatest. Numbers are exact for finite
-laws, within 1e-9 by quadrature where there is a density on the line.
+The module also computes the least parameter of a claim that the pair allows, and finds the candidate pair on which this
+parameter is greatest. A claim itself knows binary events only (`Claim.least`); the module adds what follows from the
+whole law. Numbers are exact for finite laws, and within 1e-9, by quadrature, where there is a density on the line.
 """
 
 from __future__ import annotations
@@ -35,25 +35,26 @@ from epsaudit.mechanisms.exact.losses import (
 from epsaudit.running.protocols import Mechanism
 
 AGREEMENT = 1e-6
-"""How closely, relative to itself, a value that is known between two bounds must be known to count as exact."""
+"""Greatest relative difference of two bounds on a value between which the value counts as exact."""
 
 SAME = 1e-9
-"""Relative difference up to which exact parameters are equal: quadrature promises no more."""
+"""Relative difference up to which exact parameters count as equal; quadrature is not more accurate."""
 
-_LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends
+_LARGEST_ORDER = 2.0**12  # for unbounded losses; double precision does not suffice beyond it
 _RAREST = 690.0  # -log of 1e-300: events rarer than that are not computed
-_LOST = 1e-9  # probability of outcomes that one law may have lost to rounding: totals are checked to no more
-_RARE_ENOUGH = 1e12  # -log of the rarest density that is looked at; beyond it a difference of quantiles loses digits
+_LOST = 1e-9  # probability of outcomes that one law may have lost to rounding; totals are checked to this accuracy
+_RARE_ENOUGH = 1e12  # -log of the least density that is used; beyond it a difference of quantiles loses digits
 _REACHED = 1e-12  # a delta reached to within this share of itself counts as reached
 
 
 class PrivacyProfile:
-    """How well two known laws can be told apart, computed once and asked often.
+    """How well two known laws can be told apart; common quantities are computed once and kept.
 
-    Finite laws have ``support`` and ``log_probabilities``, continuous ones ``log_density(outputs)``, ``knots`` (where
-    the density is not smooth, or its centre) and ``scale`` (a length over which it varies); a mixture has both, and
-    atoms count as knots. Log-densities must be computed as logarithms: one that underflows to -inf reads as an
-    impossible output. `AuditError` if a law is not known, does not sum to one, or is too rough for the quadrature.
+    Finite laws have ``support`` and ``log_probabilities``, continuous ones ``log_density(outputs)``, ``knots``
+    (where the density is not smooth, or its centre) and ``scale`` (a length over which it varies); a mixture has
+    both, and its atoms count as knots. Log-densities must be computed as logarithms, because a density that
+    underflows to -inf counts as an impossible output. Raises `AuditError` if a law is not known, does not sum to
+    one, or is too rough for the quadrature.
 
     >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> profile = PrivacyProfile(FiniteLaw([0, 1], np.log([0.75, 0.25])), FiniteLaw([0, 1], np.log([0.25, 0.75])))
@@ -77,7 +78,7 @@ class PrivacyProfile:
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon such that the pair, in both directions, respects (epsilon, delta); inf if none.
 
-        A delta that an event of infinite loss reaches to within a relative 1e-12 counts as enough for it.
+        Delta counts as sufficient if it equals the probability of an event of infinite loss to within a relative 1e-12.
         """
         delta = fraction(delta, "delta")
         if delta == 0.0:
@@ -98,30 +99,30 @@ class PrivacyProfile:
 
     @cached_property
     def greatest_loss(self) -> float:
-        """Supremum of the absolute log-likelihood ratio, inf where it is not bounded."""
+        """Supremum of the absolute log-likelihood ratio; inf if the ratio is not bounded."""
         return max(map(_greatest_loss, self.pair.directions))
 
 
 def delta(law: object, law_prime: object, epsilon: float) -> float:
-    """Exact delta of a pair of known laws: see `PrivacyProfile`, and its method of this name."""
+    """Return the exact delta of a pair of known laws; see `PrivacyProfile.delta`."""
     return PrivacyProfile(law, law_prime).delta(epsilon)
 
 
 def epsilon(law: object, law_prime: object, delta: float) -> float:
-    """Exact epsilon of a pair of known laws at a delta in [0, 1): see `PrivacyProfile.epsilon`."""
+    """Return the exact epsilon of a pair of known laws at a delta in [0, 1); see `PrivacyProfile.epsilon`."""
     return PrivacyProfile(law, law_prime).epsilon(delta)
 
 
 def renyi(law: object, law_prime: object, order: float) -> float:
-    """Renyi divergence D_order(law || law_prime) in nats, order >= 1; order 1 is the relative entropy."""
+    """Return the Renyi divergence D_order(law || law_prime) in nats, order >= 1; order 1 is the relative entropy."""
     return PrivacyProfile(law, law_prime).renyi(order)
 
 
 def likelihood_ratio_events(law: object, law_prime: object, thresholds: ArrayLike) -> tuple[Floats, Floats]:
-    """Probabilities under both laws of the Neyman-Pearson events {log-likelihood ratio >= t}.
+    """Return probabilities under both laws of the Neyman-Pearson events {log-likelihood ratio >= t}.
 
-    The vertices of the trade-off curve of the pair (Neyman and Pearson 1933). Thresholds of shape (n,) are in nats,
-    infinities allowed; a loss within a relative 1e-12 of one reaches it.
+    These are the vertices of the trade-off curve of the pair (Neyman and Pearson 1933). Thresholds of shape (n,) are in
+    nats and may be infinite. A loss within a relative 1e-12 of a threshold reaches the threshold.
 
     >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> p, p_prime = likelihood_ratio_events(
@@ -133,12 +134,12 @@ def likelihood_ratio_events(law: object, law_prime: object, thresholds: ArrayLik
 
 
 def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
-    """Least parameter of the claim's family that a pair of known laws allows, in both directions; inf if none does.
+    """Return the least parameter of a claim's family that a pair of known laws allows, in both directions; inf if none.
 
-    The claim says the family, and the delta or the order that goes with it; its own parameter does not matter. Laws and
-    errors are as for `PrivacyProfile`, and there is a `NotKnownError` where outcomes of a probability below 1e-9 that
-    only one law allows decide (but for approximate DP), and for Gaussian DP where events less likely than 1e-300 may:
-    see docs/explanation/theory.md#exact-values.
+    The claim gives the family, and the delta or the order that belongs to it; the claim's own parameter does not
+    matter. Laws and errors are as for `PrivacyProfile`. In two cases a `NotKnownError` is raised: if, for a claim other
+    than approximate DP, the value depends on outcomes of a probability below 1e-9 that only one law allows; and if, for
+    Gaussian DP, it may depend on events less likely than 1e-300. See docs/explanation/theory.md#exact-values.
 
     >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> law, law_prime = FiniteLaw("ab", np.log([0.75, 0.25])), FiniteLaw("ab", np.log([0.25, 0.75]))
@@ -212,8 +213,8 @@ def most_influential(
 
 
 def renyi_divergences(pair: LossPair, orders: Floats) -> Floats:
-    """Renyi divergences of all the given orders >= 1, shape (orders,); inf where an integral diverges."""
-    if pair.parts:  # of independent parts they add up
+    """Return the Renyi divergences of all the given orders >= 1, shape (orders,); inf where an integral diverges."""
+    if pair.parts:  # divergences of independent parts add up
         return np.asarray(sum(count * renyi_divergences(part, orders) for part, count in pair.parts))
     if pair.separates:
         return np.full(orders.shape, np.inf)
@@ -233,10 +234,10 @@ def renyi_divergences(pair: LossPair, orders: Floats) -> Floats:
 
 
 def keeps_growing(values: Floats, noise: float = 0.0) -> bool:
-    """Whether a quantity seen at successive doublings of its argument grows without bound, as far as it can be seen.
+    """Return whether a quantity at successive doublings of its argument seems to grow without bound.
 
-    Not if its last increments are lost in the noise or shrink by a tenth and more, as those of a power do that tends
-    to its limit.
+    It does not if its last increments are smaller than the noise, or shrink by a tenth and more, as the increments of a
+    power law that tends to its limit do.
     """
     if values.size < 5 or not np.all(np.isfinite(values)):
         return False
@@ -247,7 +248,7 @@ def keeps_growing(values: Floats, noise: float = 0.0) -> bool:
 
 
 def _settled(pair: LossPair, value: Callable[[LossPair], float]) -> float:
-    """Value of a pair that may be known between two others only: the greater one, if they agree to `AGREEMENT`."""
+    """Return the value of a pair; if only two bounds are known, return the greater one if they agree to `AGREEMENT`."""
     greatest = value(pair)
     if pair.lower is not None and not abs(greatest - (least := value(pair.lower))) <= AGREEMENT * max(greatest, 1e-9):
         raise NotKnownError(
@@ -257,7 +258,7 @@ def _settled(pair: LossPair, value: Callable[[LossPair], float]) -> float:
 
 
 def _greatest_loss(pair: LossPair) -> float:
-    """Supremum of the log-likelihood ratio in one direction."""
+    """Return the supremum of the log-likelihood ratio in one direction."""
     if pair.parts:
         return sum(count * _greatest_loss(part) for part, count in pair.parts)
     greatest = float(pair.losses.max(initial=0.0))
@@ -274,7 +275,7 @@ def _hockey_stick(pair: LossPair, epsilon: float) -> float:
 
 
 def least_epsilon(pair: LossPair, delta: float) -> float:
-    """Least epsilon that a pair respects with this delta > 0, in one direction; inf if none."""
+    """Return the least epsilon that a pair respects with this delta > 0, in one direction; inf if none."""
     enough = delta * (1.0 + _REACHED)
 
     def excess(epsilon: float) -> float:
@@ -295,7 +296,10 @@ def least_epsilon(pair: LossPair, delta: float) -> float:
 
 
 def _least_epsilon_of_atoms(pair: LossPair, delta: float) -> float:
-    """delta(e) is the greatest P_k - e^e P'_k over the events of the k largest losses, so this inverts each."""
+    """Return the greatest solution e of P_k - e^e P'_k = delta over the events of the k largest losses.
+
+    delta(e) is the maximum of P_k - e^e P'_k over k.
+    """
     log_p, log_q = (pair.atoms[law] for law in (0, 1))
     p, q = (np.cumsum(np.exp(chances), dtype=np.longdouble) for chances in (log_p, log_q))
     useful = (p > delta) & (q > 0.0)
@@ -303,7 +307,7 @@ def _least_epsilon_of_atoms(pair: LossPair, delta: float) -> float:
 
 
 def _loss_in_the_limits(pair: LossPair) -> float:
-    """Greatest loss approaching a knot or going out into the tails; inf where it keeps growing."""
+    """Return the greatest loss in the limit towards a knot or into the tails; inf where the loss keeps growing."""
     assert pair.densities is not None
     knots = np.array(pair.knots)
     close = pair.scale * 2.0 ** -np.arange(0.0, 24.0)
@@ -313,7 +317,7 @@ def _loss_in_the_limits(pair: LossPair) -> float:
     for points in sequences:
         values = pair.densities(points.ravel()).reshape(2, *points.shape)
         losses, noise = difference(values[0], values[1]), _noise(values)
-        rising = np.maximum(losses, 0.0)  # what climbs from -1 towards 0 is no growing loss
+        rising = np.maximum(losses, 0.0)  # a loss that climbs from -1 towards 0 does not count as growing
         if any(keeps_growing(row, doubt[-1]) for row, doubt in zip(rising, noise, strict=True)):
             return math.inf
         greatest = max(greatest, float(np.nanmax(losses - noise, initial=0.0)))
@@ -326,7 +330,7 @@ def _noise(values: Floats) -> Floats:
 
 
 def _refuse_rounding_errors(pair: LossPair) -> None:
-    """Refuse laws that only very rare outcomes set apart for certain.
+    """Raise an error if only very rare outcomes separate the two laws with certainty.
 
     Where probabilities are differences of a distribution function, those below 2^-53 come out as 0; under the other law
     they may be e^loss times as likely.
@@ -340,7 +344,10 @@ def _refuse_rounding_errors(pair: LossPair) -> None:
 
 
 def _least_mu(pair: LossPair, greatest_loss: float) -> float:
-    """Supremum over the events {loss >= t}, the vertices of the pair's region, of the mu that each needs."""
+    """Return the supremum, over the events {loss >= t}, of the mu that each event needs.
+
+    These events are the vertices of the pair's trade-off region.
+    """
     if greatest_loss == 0.0:
         return 0.0
     if pair.lower is not None:
@@ -376,7 +383,7 @@ def _least_mu(pair: LossPair, greatest_loss: float) -> float:
 
 
 def _concentration(pair: LossPair, greatest_loss: float) -> float:
-    """Supremum over orders a >= 1 of D_a / a, in one direction."""
+    """Return the supremum over orders a >= 1 of D_a / a, in one direction."""
 
     def ratio(log_below: Floats) -> Floats:
         orders = 1.0 + np.exp(log_below)
@@ -411,9 +418,10 @@ def _concentration(pair: LossPair, greatest_loss: float) -> float:
 
 
 def _concentration_but_for(profile: PrivacyProfile, delta: float) -> float:
-    """Least rho of what is left of two laws after a part of weight delta, chosen as well as can be.
+    """Return the least rho of the rest of two laws after the best choice of a part of weight delta is removed.
 
-    That is (min(P, e^s P'), min(P', e^t P)) / (1 - delta), s and t such that both are laws:
+    The rest is (min(P, e^s P'), min(P', e^t P)) / (1 - delta), with s and t
+    such that both are laws:
     docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve.
     """
     pair = profile.pair
@@ -443,13 +451,13 @@ def _concentration_but_for(profile: PrivacyProfile, delta: float) -> float:
 
 
 def _log_expm1(loss: float) -> float:
-    """log(e^loss - 1), also beyond all floats."""
+    """Return log(e^loss - 1), also where e^loss exceeds all floats."""
     with np.errstate(divide="ignore"):
         return float(loss + np.log(-np.expm1(-loss)))
 
 
 def _least_advantage(profile: PrivacyProfile, epsilon: float, delta: float) -> float:
-    """Least a such that the pair respects (log(1 + a (e^epsilon - 1)), a delta)."""
+    """Return the least a such that the pair respects (log(1 + a (e^epsilon - 1)), a delta)."""
     if profile.delta(0.0) == 0.0:
         return 0.0
     rise = _log_expm1(epsilon)
@@ -459,13 +467,13 @@ def _least_advantage(profile: PrivacyProfile, epsilon: float, delta: float) -> f
     def excess(log_a: float) -> float:
         return profile.delta(float(np.logaddexp(0.0, log_a + rise))) - math.exp(log_a) * delta
 
-    if delta == 0.0 or excess(math.log(most)) >= 0.0:  # what is left there is rounding
+    if delta == 0.0 or excess(math.log(most)) >= 0.0:  # only rounding is left there
         return most
-    return math.exp(root(excess, -745.0 - epsilon, math.log(most), xtol=1e-12))  # from what makes both sides 0 but one
+    return math.exp(root(excess, -745.0 - epsilon, math.log(most), xtol=1e-12))  # from where only one side is above 0
 
 
 def _limit_in_the_order(pair: LossPair) -> float:
-    """Limit of D_a / a, which approaches it like 1 / a; inf where it keeps growing."""
+    """Return the limit of D_a / a, which D_a / a approaches like 1 / a; inf if it keeps growing."""
     orders = _LARGEST_ORDER / 2.0 ** np.arange(7.0, -1.0, -1.0)
     ratios = renyi_divergences(pair, orders) / orders
     if keeps_growing(ratios):
@@ -474,7 +482,7 @@ def _limit_in_the_order(pair: LossPair) -> float:
 
 
 def _separation(pair: LossPair, thresholds: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
-    """Least mu of the events {loss >= t}, and the log-probabilities of the rare sides: P'[>= t] and P[< t]."""
+    """Return the least mu of the events {loss >= t}, and log-probabilities of the rare sides: P'[>= t] and P[< t]."""
     events = pair.events(thresholds)
     with np.errstate(invalid="ignore"):
         values = _normal_quantile(events.upper, events.lower) - _normal_quantile(events.upper_prime, events.lower_prime)
@@ -482,13 +490,16 @@ def _separation(pair: LossPair, thresholds: Floats) -> tuple[Floats, tuple[Float
 
 
 def _normal_quantile(log_chance: Floats, log_complement: Floats) -> Floats:
-    """Phi^-1 of a probability given with its complement, so that either may be tiny."""
+    """Return Phi^-1 of a probability that is given with its complement, so that either of them may be tiny."""
     small, large = np.minimum(log_chance, 0.0), np.minimum(log_complement, 0.0)
     return np.where(small <= large, ndtri_exp(small), -ndtri_exp(large))
 
 
 def _candidate_thresholds(pair: LossPair) -> Floats:
-    """Every loss of a finite law, a vertex each; of densities the losses near knots and, thinned, at panel points."""
+    """Return the losses that may be vertices: every loss of a finite law, and a selection of losses of densities.
+
+    For densities they are the losses near knots and, thinned, those at the points of panels.
+    """
     if pair.densities is None:
         return pair.losses
     seen = np.unique(pair.panel_losses[np.isfinite(pair.panel_losses)])
@@ -523,7 +534,7 @@ def _needed_by_rarer_events(pair: LossPair, greatest_loss: float) -> float:
 
 
 def _rises_in_the_tail(values: Floats, log_chances: Floats) -> bool:
-    """Whether mu is greatest, by a relative 1e-6, for the rarest of the events that are computed."""
+    """Return whether mu is greatest, by a relative 1e-6, for the rarest of the computed events."""
     rarity = -log_chances
     usable = np.isfinite(values) & (rarity > 0.0) & (rarity < _RAREST)
     rarest = usable & (rarity > _RAREST / math.sqrt(2.0))
@@ -531,7 +542,10 @@ def _rises_in_the_tail(values: Floats, log_chances: Floats) -> bool:
 
 
 def _grows_in_the_tail(values: Floats, log_chances: Floats) -> bool:
-    """Whether mu keeps growing as events get rarer, seen where -log probability grows by factors of sqrt(2)."""
+    """Return whether mu keeps growing as events get rarer.
+
+    This is judged where -log probability grows by factors of sqrt(2).
+    """
     rarity = -log_chances
     usable = np.isfinite(rarity) & np.isfinite(values) & (rarity > 0.0) & (rarity < _RAREST)
     if np.count_nonzero(usable) < 5:
@@ -545,7 +559,7 @@ def _grows_in_the_tail(values: Floats, log_chances: Floats) -> bool:
 
 
 def _law(mechanism: Mechanism, pair: DatasetPair, side: str, latest: dict[str, tuple[Any, Any]]) -> Any:
-    """Return the law on one side of a pair. The latest law of this side is used again while the dataset is the same."""
+    """Return the law on one side of a pair. The last law of this side is reused while the dataset is the same."""
     dataset = getattr(pair, side)
     if side not in latest or latest[side][0] is not dataset:
         law = mechanism(dataset)
@@ -559,11 +573,14 @@ def _law(mechanism: Mechanism, pair: DatasetPair, side: str, latest: dict[str, t
 
 
 def _identity(law: Any) -> Hashable:
-    """Equal only for equal laws: a finite law's outcomes and chances, else the law itself as it compares."""
+    """Return an object that is equal only for equal laws.
+
+    For a finite law it is the outcomes and their probabilities, for other laws the law itself.
+    """
     if not hasattr(law, "knots"):
         return (tuple(law.support), np.asarray(law.log_probabilities, float).tobytes())
     try:
         hash(law)
     except TypeError:
-        return object()  # compares with nothing: never taken for another
+        return object()  # equal to nothing else, so never taken for another law
     return law  # type: ignore[no-any-return]  # just hashed

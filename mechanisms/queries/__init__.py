@@ -1,4 +1,4 @@
-"""Queries: numbers, utilities or losses, with the sensitivity, adjacency and pairs that privacy proofs need to know."""
+"""Queries: numbers, utilities or losses, each with the sensitivity, adjacency and pairs that privacy proofs need."""
 
 from epsaudit.mechanisms.queries.bounded import (
     HEAD_COUNT,

@@ -19,7 +19,7 @@ from epsaudit.mechanisms.queries.monotone import Dataset
 
 @dataclass(frozen=True)
 class NumericQuery:
-    """A number asked of a dataset; by default, the number of records.
+    """A query whose answer is a number; by default, the number of records.
 
     >>> NumericQuery()(("ann", "bob"))
     2
@@ -41,11 +41,11 @@ HEAD_COUNT = NumericQuery()
 
 
 class Utilities(Protocol):
-    """How good each candidate is for a dataset: what selection mechanisms choose by."""
+    """The utility of each candidate for a dataset, by which selection mechanisms choose."""
 
     @property
     def candidates(self) -> tuple[Hashable, ...]:
-        """What can be selected."""
+        """The objects that can be selected."""
 
     @property
     def sensitivity(self) -> float:
@@ -59,18 +59,18 @@ class Utilities(Protocol):
         """Return the utility of each candidate, shape (number of candidates,)."""
 
     def lead(self, gap: int) -> DatasetPair:
-        """Neighbours, the first of which favours the first candidate over the second by ``gap`` sensitivities.
+        """Return neighbours, the first of which favours the first candidate over the second by ``gap`` sensitivities.
 
-        From the first dataset to the second the first candidate's utility falls, or stays, and the second
-        candidate's rises, each by as much as the adjacency allows.
+        From the first dataset to the second, the utility of the first candidate falls or stays, and that of the second
+        candidate rises, each by as much as the adjacency allows.
         """
 
 
 @dataclass(frozen=True)
 class VoteCounts:
-    """How many voters chose each candidate, where one vote may move: two counts change by one.
+    """Number of voters for each candidate, where one vote may move, so that two counts change by one.
 
-    A record that is no candidate counts for none.
+    A record that is not a candidate counts for no candidate.
 
     >>> VoteCounts(("red", "blue"))(("red", "red", "blue", "green")).tolist()
     [2.0, 1.0]
@@ -94,14 +94,14 @@ class VoteCounts:
         """See `Utilities.lead`: the lead falls from ``gap`` votes to ``gap - 2``."""
         gap = whole_at_least(gap, 0, "gap between the candidates")
         first, second = self.candidates[:2]
-        # a tie needs a vote for each: somebody must be there who can change
+        # a tie needs a vote for each candidate, so that some voter can change
         others = (first,) * (gap - 1) if gap else (second,)
         return DatasetPair((*others, first), (*others, second), f"{first} ahead by {gap} votes against {gap - 2}")
 
 
 @dataclass(frozen=True)
 class MonotoneVoteCounts(VoteCounts):
-    """How many voters chose each candidate, where one voter may join or leave: counts move in one direction only.
+    """Number of voters for each candidate, where one voter may join or leave: all counts move in one direction.
 
     >>> print(MonotoneVoteCounts().lead(3))
     red ahead by 3 votes against 2
@@ -126,7 +126,7 @@ Vectors = Sequence[tuple[float, ...]]
 
 @dataclass(frozen=True)
 class ClippedSum:
-    """The sum of vectors, those longer than ``radius`` shortened to it: l2 sensitivity ``radius``.
+    """The sum of vectors, of which those longer than ``radius`` are shortened to it: the l2 sensitivity is ``radius``.
 
     Source: differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity', note 1.
 
@@ -150,7 +150,7 @@ class ClippedSum:
 
     @property
     def pairs(self) -> tuple[DatasetPair, ...]:
-        """Nobody, and a record along the diagonal: no coordinate changes by as much as the vector does."""
+        """An empty dataset, and a record along the diagonal: no coordinate changes by as much as the vector does."""
         coordinate = self.radius / math.sqrt(self.dimension)
         return (DatasetPair((), ((coordinate,) * self.dimension,), "nobody against one record on the diagonal"),)
 

@@ -1,7 +1,7 @@
-"""Sensitivities of any function, monotone or not, by looking at all datasets within a distance.
+"""Sensitivities of any function, monotone or not, by enumeration of all datasets within a distance.
 
-They stand apart from `epsaudit.mechanisms.queries.monotone`, whose staircase of answers exists for monotone queries
-alone. A dataset is a multiset, here a sorted tuple; its neighbours have one record more or less.
+They are separate from `epsaudit.mechanisms.queries.monotone`, whose staircase of answers exists only for monotone
+queries. A dataset is a multiset, here a sorted tuple; its neighbours have one record more or less.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Function = Callable[[tuple[Any, ...]], float]
 
 
 def sub_multisets(dataset: Sequence[Any], removals: int) -> set[tuple[Any, ...]]:
-    """Return every dataset that at most ``removals`` removals leave of a dataset, itself included.
+    """Return every dataset that results from at most ``removals`` removals, including the dataset itself.
 
     >>> sorted(sub_multisets((1, 1, 2), 1))
     [(1, 1), (1, 1, 2), (1, 2)]
@@ -26,7 +26,7 @@ def sub_multisets(dataset: Sequence[Any], removals: int) -> set[tuple[Any, ...]]
 
 
 def down_sensitivity(function: Function, dataset: Sequence[Any], k: int = 1) -> float:
-    """k-down sensitivity DS^k of any function: how far up to k removals move it, up or down.
+    """Return the k-down sensitivity DS^k of any function: its greatest change, up or down, by up to k removals.
 
     differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', Equation 1.
 
@@ -40,10 +40,11 @@ def down_sensitivity(function: Function, dataset: Sequence[Any], k: int = 1) -> 
 def down_sensitivity_at_distance(
     function: Function, dataset: Sequence[Any], k: int, universe: Sequence[Any] = ()
 ) -> float:
-    """Down sensitivity at distance k, DS^(k): the greatest DS^1 of the datasets within k records added or removed.
+    """Return the down sensitivity at distance k, DS^(k): the greatest DS^1 of datasets within k changes.
 
-    The records of ``universe`` may be added; by default none, so that only the data at hand matter. Either way DS^k is
-    at most k DS^(k - 1) for k >= 1 (the source's note 2), since each of k removals starts within k - 1 of the dataset.
+    A change adds or removes a record. The records of ``universe`` may be added; by default there are none, so that only
+    the given data matter. Either way DS^k is at most k DS^(k - 1) for k >= 1 (the source's note 2), since each of k
+    removals starts from a dataset within a distance of k - 1.
 
     >>> down_sensitivity(max, (1, 2, 4, 9), 2), down_sensitivity_at_distance(max, (1, 2, 4, 9), 1)
     (7.0, 7.0)
@@ -57,7 +58,9 @@ def down_sensitivity_at_distance(
 
 
 def removals_until(function: Function, dataset: Sequence[Any], output: float) -> int | None:
-    """Loss l(x, y): the fewest removals after which the function is at most ``output``; None if there are none.
+    """Return the loss l(x, y): the fewest removals after which the function is at most ``output``.
+
+    It is None if no removals suffice.
 
     >>> removals_until(sum, (1, 1, 1), 1), removals_until(sum, (1, 1, 1, -300), 1)
     (2, 0)

@@ -78,9 +78,10 @@ def rank(grid: Grid, value: Any) -> int:
 
 
 def greatest_rise(grid: Grid, rise: float) -> float:
-    """Return the greatest rise, rounded up to the grid, of a number at least 0 that rises by ``rise``.
+    """Return the greatest rise of the rounded value of a number at least 0 that rises by ``rise``.
 
-    It rises most from a point of the grid. Computed for grids that begin at 0 or above.
+    The number is rounded up to the grid. It rises most from a point of the grid. The computation is for grids that
+    begin at 0 or above.
     """
     whole: float = grid[-1] - grid[0]
     if not rise < whole:

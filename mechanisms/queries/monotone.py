@@ -1,6 +1,6 @@
-"""Monotone queries, which adding records can only raise, and the monotone hull, which makes any function one.
+"""Monotone queries, whose answer can only rise when records are added, and the monotone hull of any function.
 
-A query computes the staircase of least answers, from which the answer, losses and down sensitivity are read off.
+A query computes the staircase of least answers. The answer, the losses and the down sensitivity follow from it.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ LossCurve = Callable[[Indices], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class MonotoneQuery(ABC):
-    """A query f with answers in a finite ordered set Y = {y_0 < y_1 < ...}, that records can only raise.
+    """A query f with answers in a finite ordered set Y = {y_0 < y_1 < ...}, which added records can only raise.
 
     f(x') <= f(x) for every sub-multiset x' of x, and f(empty) = y_0. Its loss l(x, y) is the least number of records
-    whose removal brings f down to y or below (differentialprivacy.org, 'Beyond Local Sensitivity via Down
-    Sensitivity', Equation 4); neighbours under add/remove have losses within 1 of each other (Proposition 3).
+    whose removal brings f down to y or below (differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
+    Equation 4); neighbours under add/remove have losses within 1 of each other (Proposition 3).
 
-    Everything follows from the staircase h_m = min {f(x~): x~ a sub-multiset of x with m records}, m = 0 ... n, which
-    does not decrease because f is monotone: l(x, y) = n - max {m: h_m <= y} = #{m >= 1: h_m > y}, and
-    DS^k(x) = f(x) - h_{n-k}.
+    Everything follows from the staircase h_m = min {f(x~): x~ a sub-multiset of x with m records}, m = 0 ...
+    n, which does not decrease because f is monotone: l(x, y) = n - max {m: h_m <= y} = #{m >= 1: h_m > y},
+    and DS^k(x) = f(x) - h_{n-k}.
 
     Outputs are addressed by index, so that Y need not fit into memory: up to 2^64 outputs.
 
     Raises `AuditError` if the grid has fewer than two points or does not increase.
     """
 
-    # Y in increasing order; answers are rounded up to it, and what lies above it counts as its last point, which may be
-    # infinite. A range may be longer than memory allows
+    # Y in increasing order. Answers are rounded up to a point of Y, and answers above Y count as its last point, which
+    # may be infinite. A range may be longer than memory allows
     grid: Grid
 
     def __post_init__(self) -> None:
@@ -51,26 +51,26 @@ class MonotoneQuery(ABC):
 
     @abstractmethod
     def least_answers(self, dataset: Dataset) -> Indices:
-        """Index into Y of the least answer that m records of the dataset give, for m = 0 ... n, shape (n + 1,).
+        """Return indices into Y of the least answer of any m records of the dataset, m = 0 ... n, shape (n + 1,).
 
         Raises `AuditError` for records on which the query is not monotone.
         """
 
     @abstractmethod
     def greatest_answer(self, dataset: Dataset, joining: int) -> int:
-        """Index into Y of the greatest answer after up to ``joining`` more records joined."""
+        """Return the index into Y of the greatest answer after up to ``joining`` more records have joined."""
 
     @property
     @abstractmethod
     def global_sensitivity(self) -> float:
-        """Greatest change of f between neighbours, in its own unit; infinite where it is."""
+        """Greatest change of f between neighbours, in the unit of f; it may be infinite."""
 
     @abstractmethod
     def crowd(self, loss: int) -> Dataset:
-        """Return a dataset whose loss is ``loss`` at every output but the greatest, or as nearly so as may be.
+        """Return a dataset whose loss is ``loss``, or nearly so, at every output but the greatest.
 
-        The crowds for ``loss`` and ``loss + 1`` are neighbours: together they are the worst pair of every
-        mechanism that sees the dataset only through its losses.
+        The crowds for ``loss`` and ``loss + 1`` are neighbours. Together they are the worst pair of every mechanism
+        that sees the dataset only through its losses.
         """
 
     @property
@@ -86,7 +86,7 @@ class MonotoneQuery(ABC):
         return grids.points_at(self.grid, indices)
 
     def indices_of(self, outputs: NDArray[Any]) -> tuple[Indices, NDArray[np.bool_]]:
-        """Index of each output, and whether it is in Y at all (where it is not, the index means nothing)."""
+        """Return the index of each output, and whether it is in Y; if not, the index is meaningless."""
         return grids.indices_of(self.grid, outputs)
 
     def value(self, dataset: Dataset) -> Any:
@@ -97,27 +97,28 @@ class MonotoneQuery(ABC):
         return partial(_count_above, self.least_answers(dataset)[1:])
 
     def losses(self, dataset: Dataset) -> NDArray[np.int64]:
-        """l(dataset, y) for every y in Y, shape (size,)."""
+        """Return l(dataset, y) for every y in Y, shape (size,)."""
         return self.loss(dataset)(self._all_indices())
 
     def strict_losses(self, dataset: Dataset) -> NDArray[np.float64]:
-        """Fewest removals that bring f strictly below y, for every y in Y, shape (size,); infinite at the least y.
+        """Return the fewest removals that bring f strictly below y, for every y in Y, shape (size,).
 
-        Equation A of the source: below y_i means at most y_{i-1}, because Y is finite.
+        The number is infinite at the least y. Equation A of the source: below y_i means at most y_{i-1},
+        because Y is finite.
         """
         return made_strict(self.losses(dataset))
 
     def down_sensitivity(self, dataset: Dataset, k: int = 1) -> float:
-        """k-down sensitivity DS^k(dataset): how far removing up to k records can lower f (Equation 1 of the source)."""
+        """Return the k-down sensitivity DS^k(dataset): the greatest fall of f by up to k removals (Equation 1)."""
         least = self.least_answers(dataset)
         removed = min(whole_at_least(k, 0, "k"), len(least) - 1)
         return self._difference(int(least[-1]), int(least[len(least) - 1 - removed]))
 
     def local_sensitivity(self, dataset: Dataset, k: int = 1) -> float:
-        """k-local sensitivity LS^k(dataset): greatest change of f by up to k records (Equation 2 of the source).
+        """Return the k-local sensitivity LS^k(dataset): the greatest change of f by up to k records (Equation 2).
 
-        f is monotone, so it changes most where records only leave or only join. Infinite if f can reach an infinite
-        output and has not.
+        f is monotone, so it changes most where records only leave or only join. The result is infinite if f can reach
+        an infinite output and has not reached it.
         """
         answer = int(self.least_answers(dataset)[-1])
         rise = self._difference(self.greatest_answer(dataset, whole_at_least(k, 0, "k")), answer)
@@ -169,7 +170,7 @@ class MonotoneHull(MonotoneQuery):
     (5, [2, 2, 1, 1, 1, 0])
     """
 
-    function: Callable[[Any], float]  # g, of a tuple of records, equal ones together, in the order of ``domain``
+    function: Callable[[Any], float]  # g, a function of a tuple of records in the order of ``domain``
     domain: tuple[Hashable, ...]  # every possible record: what might be added
 
     def __post_init__(self) -> None:

@@ -20,12 +20,12 @@ from epsaudit.mechanisms.queries.monotone import Dataset, MonotoneQuery, records
 
 @dataclass(frozen=True)
 class KthLargest(MonotoneQuery):
-    """The k-th largest record, rounded up to the grid of outputs; its least point where there are fewer than k.
+    """The k-th largest record, rounded up to the grid of outputs; with fewer than k records its least point.
 
-    Its loss at y is #{x_i > y} - (k - 1), or 0. Up to k - 1 records more leave its local sensitivity bounded by the
-    data; k records can raise it to the greatest output.
+    Its loss at y is #{x_i > y} - (k - 1), or 0. If up to k - 1 records join, the local sensitivity is still bounded by
+    the data; k records can raise the answer to the greatest output.
 
-    Raises `AuditError` if the grid is wrong, k is no whole number of at least 1, or a record is NaN.
+    Raises `AuditError` if the grid is wrong, k is not a whole number of at least 1, or a record is NaN.
 
     >>> query = KthLargest((0, 1, 2, 3), place=2)
     >>> query.value((1, 1, 2.5)), query.losses((1, 1, 2.5)).tolist(), query.local_sensitivity((1, 1, 2.5), k=1)
@@ -39,7 +39,7 @@ class KthLargest(MonotoneQuery):
         whole_at_least(self.place, 1, "place")
 
     def least_answers(self, dataset: Dataset) -> Indices:
-        """See `MonotoneQuery.least_answers`: the least m records, k-th from above."""
+        """See `MonotoneQuery.least_answers`: the k-th largest of the least m records."""
         ranks = np.sort(np.array([self._rank(record) for record in records(dataset)], dtype=np.uint64))
         fewer = min(self.place, len(ranks) + 1)
         return np.concatenate([np.zeros(fewer, dtype=np.uint64), ranks[: len(ranks) + 1 - fewer]])
@@ -56,7 +56,7 @@ class KthLargest(MonotoneQuery):
         return self._difference(self.size - 1, 0)
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: k - 1 and ``loss`` more records at the greatest output."""
+        """See `MonotoneQuery.crowd`: k - 1 + ``loss`` records at the greatest output."""
         return (self.grid[-1],) * (self.place - 1 + loss)
 
     def _rank(self, record: Any) -> int:
@@ -86,10 +86,10 @@ class Maximum(KthLargest):
 
 @dataclass(frozen=True)
 class DistinctValues(MonotoneQuery):
-    """How many different values records hold, one each, rounded up to the grid of outputs.
+    """Number of different values among the records, one value per record, rounded up to the grid of outputs.
 
-    The fewest removals that leave y values remove the holders of the rarest values first: what one record contributes
-    depends on who else is there. Raises `AuditError` if the grid begins below 0, or a record is NaN.
+    The fewest removals that leave y values remove the holders of the rarest values first, so the contribution of one
+    record depends on the others. Raises `AuditError` if the grid begins below 0, or a record is NaN.
 
     >>> query = DistinctValues(range(10))
     >>> data = ("red", "red", "red", "blue", "blue", "green")
@@ -107,7 +107,7 @@ class DistinctValues(MonotoneQuery):
             )
 
     def least_answers(self, dataset: Dataset) -> Indices:
-        """See `MonotoneQuery.least_answers`: the holders of the commonest values stay longest."""
+        """See `MonotoneQuery.least_answers`: the holders of the most common values stay longest."""
         holders = sorted(self._holders(dataset).values(), reverse=True)
         ranks = [grids.rank(self.grid, distinct) for distinct in range(1, len(holders) + 1)]
         return np.concatenate([np.zeros(1, np.uint64), np.repeat(np.array(ranks, np.uint64), np.array(holders, int))])
@@ -131,10 +131,10 @@ class DistinctValues(MonotoneQuery):
 
 @dataclass(frozen=True)
 class Sum(MonotoneQuery):
-    """The sum of non-negative numbers, one a record, rounded up to the grid of outputs.
+    """The sum of non-negative numbers, one number per record, rounded up to the grid of outputs.
 
-    The fewest removals that bring a sum down to y remove the largest numbers first. Removing k records lowers it by
-    their numbers; an added record may raise it without bound unless ``most`` bounds what one may hold.
+    The fewest removals that bring a sum down to y remove the largest numbers first. Removing k records lowers the sum
+    by their numbers. An added record may raise it without bound, unless ``most`` bounds the number of a record.
 
     Raises `AuditError` if the grid begins below 0, or a number is negative (the sum would not be monotone), NaN, or
     above ``most``.
@@ -159,7 +159,7 @@ class Sum(MonotoneQuery):
             raise AuditError(f"most is {self.most!r}; it must be a number above 0.")
 
     def least_answers(self, dataset: Dataset) -> Indices:
-        """See `MonotoneQuery.least_answers`: sums of the m least amounts."""
+        """See `MonotoneQuery.least_answers`: the sums of the m least amounts."""
         amounts = sorted(self._amount(record) for record in records(dataset))
         return np.array([0, *_ranks_of_sums(self.grid, amounts)], dtype=np.uint64)
 
@@ -188,9 +188,9 @@ class Sum(MonotoneQuery):
 
 @dataclass(frozen=True)
 class Total(Sum):
-    """How much all records hold together, where each holds a tuple of items: 'pages visited'.
+    """Total amount of all records, where each record is a tuple of items: 'pages visited'.
 
-    Privacy is for a whole record with all of its items, so that an added record may bring any number of them.
+    Privacy is for a whole record with all of its items, so an added record may bring any number of items.
 
     Raises `AuditError` if a record is not a tuple or another collection of items, or as for `Sum`.
 
@@ -200,7 +200,7 @@ class Total(Sum):
     (4, [2, 1, 1, 1, 0], 995)
     """
 
-    # ``amount(items) -> number`` of at least 0: by default how many there are; `sum` adds them up
+    # ``amount(items) -> number`` of at least 0: by default the number of items; `sum` adds the items up
     amount: Callable[[Any], float] = len
 
     def crowd(self, loss: int) -> Dataset:
@@ -215,7 +215,7 @@ class Total(Sum):
 
 
 def _ranks_of_sums(grid: Grid, amounts: list[Any]) -> list[int]:
-    """Rank in the grid of the sum of the first m amounts, m = 1 ... n, exactly."""
+    """Return the exact rank in the grid of the sum of the first m amounts, m = 1 ... n."""
     finite = [amount for amount in amounts if amount < math.inf]
     ratios = [amount.as_integer_ratio() for amount in finite]
     unit = math.lcm(*{denominator for _, denominator in ratios})
@@ -226,7 +226,7 @@ def _ranks_of_sums(grid: Grid, amounts: list[Any]) -> list[int]:
 
 
 def _rank_of_ratio(grid: Grid, total: int, unit: int) -> int:
-    """Rank of total / unit: found for the nearest float, and corrected where that float is a point of the grid."""
+    """Return the rank of total / unit: found for the nearest float, and corrected if this is a point of the grid."""
     if unit == 1 or isinstance(grid, range):
         return grids.rank(grid, -(-total // unit))
     try:
