@@ -278,6 +278,26 @@ class TestCertainBounds:
         assert (found.certain, found.upper_bound) == (True, pytest.approx(0.5))
         assert 0.0 < found.delta < 1e-9
 
+    @pytest.mark.slow
+    @pytest.mark.parametrize("epsilon", [0.5, 0.3, 0.2])
+    def test_discrete_laplace_noise_of_coins_is_bounded(self, epsilon):
+        """Paths that are not listed count as delta, and the more of them there are, the more likely they may be."""
+
+        def of_coins(d, rng):
+            while True:
+                magnitude = 0
+                while rng.random() < math.exp(-epsilon):
+                    magnitude += 1
+                negative = rng.random() < 0.5
+                if magnitude or not negative:
+                    return d + (-magnitude if negative else magnitude)
+
+        within, above = (upper(of_coins, 0, 1, PureDP(claimed)) for claimed in (epsilon, 0.9 * epsilon))
+        assert within.certain
+        assert (within.upper_bound, above.upper_bound) == (pytest.approx(epsilon), pytest.approx(epsilon, rel=0.06))
+        assert 0.0 < within.delta < above.delta < 1e-6
+        assert above.upper_bound > epsilon
+
     def test_arrays_of_discrete_draws_are_listed(self):
         """Of three draws each has a loss of 2 log 2, and together 6 log 2; in a sum they are not told apart."""
 

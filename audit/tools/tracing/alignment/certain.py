@@ -48,12 +48,12 @@ SLACK_OF_ROOT = 1e-9
 """[formula] Relative amount by which an epsilon is enlarged. The solver that computes it errs by a quarter of this."""
 CONCENTRATED = "zcdp"
 """Name in place of the law of noise for mechanisms of libraries that state a loss in zCDP; the amount is their rho."""
-NOT_LISTED = 1e-8
+NOT_LISTED = 1e-6
 """[chosen] If outcomes that are too rare to be listed have at most this probability, no other bound is searched."""
 RARE_OUTPUT = 1e-10
 """[chosen] If some outcomes of draws are not listed, outputs that are less likely than this on both datasets count as
-delta. Outcomes of probability 1e-15 that are not listed then change the ratio of all other probabilities by at most
-1e-5 of its value."""
+delta, and so do outputs that are less likely than all outcomes that are not listed. Without these outputs, the outcomes
+that are not listed hardly change the ratio of probabilities."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ def exact_bound(claim: Claim, side: Side, side_prime: Side) -> CertainBound | No
     outputs = list({**law, **law_prime})
     if rest and not isinstance(claim, ApproxDP):
         unlisted = rest
-        rare = {one for one in outputs if max(law.get(one, 0.0), law_prime.get(one, 0.0)) < RARE_OUTPUT}
+        least = max(RARE_OUTPUT, unlisted)
+        rare = {one for one in outputs if max(law.get(one, 0.0), law_prime.get(one, 0.0)) < least}
         rest += max(math.fsum(one.get(key, 0.0) for key in rare) for one in (law, law_prime))
         ratios = [
             math.log(law[one] / law_prime[one]) if one in law and one in law_prime else math.inf
