@@ -33,7 +33,7 @@ on one side and has probability 3e-4 on the other cannot be told from chance amo
 refuted. The box with 20,000 weights gets fewer runs because its outputs take long to draw."""
 CONFIDENCE = 0.95
 SOUND_CONFIDENCE = 1.0 - 0.001 / 20
-"""Confidence of the audit of each of the twenty sound boxes. With probability 99.9 % none of them is refuted."""
+"""Confidence of the audit of each sound box. With probability 99.9 % none of up to twenty such boxes is refuted."""
 CLAIM = PureDP(0.3)
 SHARE = 0.8
 """A box has to be refuted if this share of the expert's bound exceeds the claim."""

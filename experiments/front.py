@@ -1,7 +1,7 @@
 """The picture of the front page, and the README and provenance of results/, made from stored audits.
 
-``python -m epsaudit.experiments.front results`` reads FOLDER/audit.json, which `make audit` writes before with
-`epsaudit audit --out FOLDER`.
+``python -m epsaudit.experiments.front FOLDER`` reads FOLDER/audit.json, which `epsaudit audit --out FOLDER` has written
+before. `make audit` does both for results/latest, and `make results` for results.
 """
 
 from __future__ import annotations

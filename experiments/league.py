@@ -1,12 +1,12 @@
 """Published ways to estimate epsilon beside ours: how often above the truth, how high, how soon they refute.
 
-Every estimator gets the same outputs. The study has four parts. On ten laws it counts how often bounds at 95 %
+Every estimator gets the same outputs. The study has five parts. On ten laws it counts how often bounds at 95 %
 confidence exceed the truth; a valid bound does so at most once in twenty times. Where the laws are known, it compares
 the bounds with the bound of an oracle. On incorrect variants it increases the number of runs step by step until a tool
 refutes the claim. On further cases it compares epsaudit's bound with the best other one: rows of the public benchmark,
 outputs of realistic systems, mechanisms in tables of other auditors, and the incorrect variants. Rows in which another
-bound is higher than epsaudit's come first. A last part audits MST as Ganev, Annamalai and Kulynych (2026) did. Seconds
-are written to times.json, apart from the other data, because they depend on the machine.
+bound is higher than epsaudit's come first. The fifth part audits MST as Ganev, Annamalai and Kulynych (2026) did.
+Seconds are written to times.json, apart from the other data, because they depend on the machine.
 """
 
 from __future__ import annotations

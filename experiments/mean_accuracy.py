@@ -35,7 +35,8 @@ from epsaudit.text import lower
 from epsaudit.tools.reporting.tables import TableColumn
 
 RECORDS, COVERED_RECORDS = 200_000, 100_000
-"""Number of records of each dataset for errors and for coverage. Theorem 3 needs 79,000 in ten dimensions."""
+"""Number of records of each dataset for errors and for coverage. Theorem 3 needs about 105,000 records in ten
+dimensions, so coverage is measured in at most five dimensions."""
 BETA = 0.1
 """Probability with which Theorem 3 allows a larger error."""
 LEVEL = 0.01

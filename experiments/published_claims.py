@@ -4,8 +4,8 @@ The sources are blog posts and lecture notes, and present themselves as such. Ea
 claim, a reading of one, or something that the source itself shows as a mistake. The study expects:
 
 1. Every mechanism as published is refuted at the claim as published, with at most 4 million runs at 99.9 % confidence.
-2. Every corrected variant is refuted in at most 1 of 100 audits at 99 % confidence. Among 200 seeded audits, more than
-   8 refutations would happen by chance with probability 2e-4.
+2. Every corrected variant is refuted with probability at most 1 % by an audit at 99 % confidence. Among 100 seeded
+   audits, more than 6 refutations would happen by chance with probability at most 7.2e-5.
 3. Every probability of `epsaudit.experiments.published_statements` is certified to be below the stated one at 99.9 %
    confidence.
 4. The utility theorem of stable histograms, with its constants, is not refuted; see

@@ -289,7 +289,7 @@ MEDIAN_TEST = ProposeTestRelease(StableMedian(0.0, 100.0), 0.5, 1e-3, bound=1.0)
 
 
 def stable_mode(data: Any, rng: Generator) -> Any:
-    """Name the commonest record if the lead is stable."""
+    """Name the most common record if its lead is stable."""
     counts = sorted((data.count(record) for record in set(data)), reverse=True)
     lead = counts[0] - counts[1] if len(counts) > 1 else counts[0]
     stable = max(0, lead - 1) + rng.laplace(scale=1.0) > MODE.threshold
@@ -297,7 +297,7 @@ def stable_mode(data: Any, rng: Generator) -> Any:
 
 
 def stable_median(data: Any, rng: Generator) -> Any:
-    """Release a median with little noise if no near dataset is sensitive."""
+    """Release a median with little noise if no dataset nearby is sensitive."""
     distance = MEDIAN_TEST.query.distance(data, 1.0)
     if distance + rng.laplace(scale=2.0) > MEDIAN_TEST.threshold:
         return sorted(data)[(len(data) - 1) // 2] + rng.laplace(scale=2.0)
@@ -370,15 +370,15 @@ NOISES: dict[str, Callable[[Generator, int], Any]] = {
     "gumbel": lambda rng, size: rng.gumbel(scale=2.0, size=size),
 }
 ONE_DOWN = [1] * 8, [0] + [2] * 7
-"""Scores of which one falls and the others rise, by which noisy max with one winner loses most."""
+"""Two vectors of scores, of which one score falls and the others rise. On these, noisy max loses most."""
 LEADS = [20, 0], [19, 1]
-"""Leads that are so clear that the exponential mechanism loses nearly epsilon."""
+"""Two vectors of scores with a lead so clear that the exponential mechanism loses nearly epsilon."""
 THREE, FOUR = [1, 1, 1], [1, 1, 1, 1]
 RAPPOR_PAIR = RAPPOR.worst_pairs()[0]
 BELOW = [12] * 30 + [0], [11] * 30 + [1]
-"""Answers of which a sparse vector loses most if all but the last one are reported below the threshold."""
+"""Answers on two datasets. A sparse vector loses most if it reports all but the last answer below the threshold."""
 TWICE_BELOW = ([12] * 8 + [-12]) * 2, ([11] * 8 + [-11]) * 2
-"""The same for a sparse vector that reports two answers above."""
+"""Answers on two datasets, for a sparse vector that reports two answers above and all others below the threshold."""
 
 
 def cases() -> tuple[Case, ...]:
