@@ -166,8 +166,8 @@ def loss_distribution(claim: Claim) -> Any:
     """Return the privacy loss distribution of the pair of laws that is easiest to tell apart under a claim.
 
     This pair is randomised response for pure DP, randomised response that fails with probability delta for
-    approximate DP (Kairouz, Oh and Viswanath 2015), and Gaussian noise for Gaussian DP. For zCDP and Renyi DP
-    there is no such pair.
+    approximate DP (Kairouz, Oh and Viswanath 2015), and Gaussian noise for Gaussian DP. For zCDP and Renyi DP there
+    is no such pair.
 
     >>> f"{loss_distribution(GaussianDP(1 / 3.7306316)).get_delta_for_epsilon(1.0):.3g}"
     '1e-05'

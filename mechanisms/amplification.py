@@ -128,7 +128,7 @@ def _clones_delta(at: float, epsilon: float, users: int, share: float, involved:
 
 
 def variation_ratio_delta(at: float, epsilon: float, users: int, answers: int) -> float:
-    """Return the delta at epsilon = ``at`` of a pair in the form of the variation-ratio reduction, which reveals less.
+    """Return the delta at epsilon = ``at`` of a pair that reveals less, in the form of the variation-ratio reduction.
 
     An observer of this pair learns neither whether the user in question sent one of the two answers, nor the answers
     of the users who are not clones. The pair follows Wang et al. (2023) as far as their parameters were available.

@@ -158,8 +158,8 @@ class Doubler(_Menu):
 class Interleaver(_Menu):
     """Move between sessions as the answers say: after a yes to the next session, after a no to the one after that.
 
-    Each session is always asked for the epsilon at its own place in the list, so that it is asked until it
-    refuses, and afterwards.
+    Each session is always asked for the epsilon at its own place in the list, so that it is asked until it refuses,
+    and afterwards.
     """
 
     @cached_property

@@ -26,8 +26,8 @@ class Reference(ABC):
     scale of noise. ``tau``, at least 0, is the threshold to which noisy losses are compared. Comments beside the other
     fields describe them; this holds for the fields of laws and queries, too.
 
-    Raises `AuditError` if a parameter is out of range, or, when a law is prepared, if the mechanism does not
-    accept the dataset.
+    Raises `AuditError` if a parameter is out of range, or, when a law is prepared, if the mechanism does not accept
+    the dataset.
     """
 
     name: ClassVar[str]  # a short name for tables

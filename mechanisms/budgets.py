@@ -37,7 +37,7 @@ class Request:
 
     mechanism: Mechanism
     session: int = 0
-    # for a mechanism with a hidden state, for which only the first question pays
+    # a question to a mechanism with a hidden state, which is paid for once per session, by its first question
     question: Hashable = None
 
     @property

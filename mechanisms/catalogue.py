@@ -363,7 +363,7 @@ def rows() -> list[Row]:
             down_sensitivity.InteriorPointUntested(Maximum(tuple(range(32))), epsilon=2.0, delta=0.001, beta=0.9),
             "Beimel, Nissim and Stemmer 2013, misapplied", "the best block is taken however small its lead is",
             pair=_one_more(_LEAKIEST, 25)),
-        # compositions, only the fast ones: experiments/interactive.py and similar studies audit more
+        # a few compositions that are cheap to audit; experiments/interactive.py and similar studies audit more
         Row("composed-response", Sequential.copies(RandomisedResponse(1.0), 2),
             f"{_BLOG}, 'Composition basics', Basic Composition"),
         Row("repeated-response", RepeatedResponse(0.5, 3), "Kairouz, Oh and Viswanath 2015, Theorem 3.3"),

@@ -123,11 +123,11 @@ class _NoisySearch(Reference):
 class LaplaceBinarySearch(_NoisySearch):
     """Binary search with Laplace noise of scale sigma on every loss: (T / sigma)-DP for at most T comparisons.
 
-    The claim is basic composition. The search is also (T tanh(1 / (2 sigma)) / sigma)-zCDP, by the tight conversion of
-    each comparison (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5) and composition of zCDP
-    (Bun and Steinke 2016, Lemma 1.7), where the source has T / (2 sigma^2). Source: differentialprivacy.org, 'Beyond
-    Local Sensitivity via Down Sensitivity', noisy_binary_search, with the greatest number of comparisons T in place of
-    the published log2 |Y|, which is too small.
+    The claim follows by basic composition. The search is also (T tanh(1 / (2 sigma)) / sigma)-zCDP, by the tight
+    conversion of each comparison (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5) and
+    composition of zCDP (Bun and Steinke 2016, Lemma 1.7), where the source has T / (2 sigma^2). Source:
+    differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', noisy_binary_search, with the greatest
+    number of comparisons T in place of the published log2 |Y|, which is too small.
 
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = LaplaceBinarySearch.calibrated(Maximum(range(1024)), epsilon=1.0, beta=0.05)

@@ -195,9 +195,9 @@ class DPSGD:
 def composed(rate: float, noise_multiplier: float, steps: int) -> Any:
     """Return the privacy loss distribution of ``steps`` noisy sums of sampled vectors of norm 1.
 
-    Each record is in a batch with probability ``rate``, independently (Poisson sampling). dp-accounting
-    rounds losses up, and the result is the worse of adding and removing a record. Raises `AuditError` if
-    dp-accounting is not installed.
+    Each record is in a batch with probability ``rate``, independently (Poisson sampling). dp-accounting rounds
+    losses up, and the result is the worse of adding and removing a record. Raises `AuditError` if dp-accounting is
+    not installed.
     """
     single = library().from_gaussian_mechanism(
         noise_multiplier, sampling_prob=rate, value_discretization_interval=INTERVAL, use_connect_dots=True

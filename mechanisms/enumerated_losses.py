@@ -21,7 +21,7 @@ from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.mechanisms.inverse_sensitivity import Losses
 
 MOST_DATASETS = 10_000
-"""Largest number of datasets that are enumerated: the search for the worst pair takes 10 seconds of 6,435. [time]"""
+"""[time] Largest number of enumerated datasets: the search for the worst pair among 6,435 datasets takes 10 seconds."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class EnumeratedLosses(Losses):
     """Losses of any function on all multisets of ``size`` records from a finite universe, under substitution.
 
     l(x, y) is the fewest records of x that must be replaced to reach a dataset with the answer y (Equation 4 of
-    differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity'). It is found by looking at every
+    differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity'). The search examines every
     dataset. The function is given a tuple whose records are in the order of ``universe``, so that it cannot depend on
     their order. The candidates are its answers, in increasing order, and so each of them is reached.
 
@@ -82,7 +82,7 @@ class EnumeratedLosses(Losses):
 
     @cached_property
     def pairs(self) -> tuple[DatasetPair, ...]:  # type: ignore[override]  # computed once
-        """The neighbours that the exponential mechanism with epsilon = 1 tells apart best; the first if several do."""
+        """The neighbours that the exponential mechanism with epsilon = 1 tells apart best; the first such pair."""
         tables = self._tables
         log_weights = -0.5 * tables
         log_p = log_weights - np.logaddexp.reduce(log_weights, axis=1, keepdims=True)
@@ -170,7 +170,7 @@ class EnumeratedLosses(Losses):
 
 
 def interquartile_range(records: tuple[Any, ...]) -> float:
-    """Return the upper quartile of numbers less the lower one, both of them order statistics.
+    """Return the upper quartile of numbers minus the lower quartile, both of them order statistics.
 
     Of n sorted records x[0], ..., x[n - 1] the quartiles are x[floor(n / 4)] and x[n - 1 - floor(n / 4)].
 

@@ -43,8 +43,8 @@ class EitherChange(Adjacency):
 class BoundedQuery(ABC):
     """A query f whose local sensitivity is at most ``bound(level(x))``; one record moves the level by at most 1.
 
-    For any f with a smooth bound S on its local sensitivity, log S / beta rounded up is such a level: see
-    `SmoothMedian`.
+    For any f with a smooth bound S on its local sensitivity, log S / beta rounded up is such a level:
+    see `SmoothMedian`.
     """
 
     adjacency: Adjacency

@@ -1,7 +1,7 @@
 """Private maximisation of a quasi-concave quality over a long interval of indices, by recursion on its logarithm.
 
-The quality is given by its level sets, which are nested intervals. The output is an index with a positive
-quality, or a refusal.
+The quality is given by its level sets, which are nested intervals. The output is an index with a positive quality, or
+a refusal.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Levels:
 class Base:
     """The end of the recursion: the exponential mechanism over all N indices, with weight exp(epsilon Q / 2).
 
-    epsilon-DP (McSherry and Talwar 2007, Theorem 6). An index with Q = 0 has probability at most
-    N exp(-epsilon promise / 2) <= beta.
+    epsilon-DP (McSherry and Talwar 2007, Theorem 6). An index with Q = 0 has probability at most N exp(-epsilon promise
+    / 2) <= beta.
     """
 
     size: int
@@ -97,7 +97,7 @@ class Stage:
         return self.delta_test + (self.below.delta if isinstance(self.below, Stage) else 0.0)
 
     def distance(self, gap: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return d, a lower bound on the number of records by which the best block stays the best."""
+        """Return d, a number of changed records after which the best block is still the best."""
         return np.maximum(0, (gap + 1) // 2 - 1)
 
     def log_pass(self, gap: NDArray[np.int64]) -> Floats:

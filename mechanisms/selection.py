@@ -231,8 +231,8 @@ class NoisyMaxLaplace(_Selection):
 class NoisyMaxExponential(NoisyMaxLaplace):
     """Report noisy max with exponential noise of scale 2 sensitivity / epsilon: epsilon-DP.
 
-    It has the law of permute-and-flip (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021), and
-    therefore its claims.
+    It has the law of permute-and-flip (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021), and therefore
+    its claims.
     """
 
     name: ClassVar[str] = "report noisy max, exponential noise"

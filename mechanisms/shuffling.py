@@ -57,8 +57,8 @@ class TwoBinomials:
     def support(self) -> range:
         """All counts for few users, or if all users but one hold the same; else those near the mean.
 
-        Near means within 20 standard deviations. The greatest loss is then that of counts which are not listed, so pure
-        DP is not resolved for so many users.
+        For other laws the listed counts are within 20 standard deviations of the mean. The greatest loss is then that
+        of counts which are not listed, so pure DP is not resolved for so many users.
         """
         users = self.ones + self.zeros
         if users <= (MOST_LISTED if min(self.ones, self.zeros) <= 1 else FEW_USERS):

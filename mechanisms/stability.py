@@ -192,7 +192,7 @@ class ProposeTestRelease(Reference):
     The mechanism answers f(x) + Laplace(bound / epsilon) where distance + Laplace(1 / epsilon) > log(1 / delta) /
     epsilon, else None: (2 epsilon, delta)-DP (Dwork and Lei 2009; the lecture notes on propose-test-release, with the
     distance to local sensitivity above the bound). With bound 0 the answer is exact, and the proof loses only the
-    epsilon of the test: (epsilon, delta)-DP. The true delta is delta / 2, because half of the Laplace tail is on the
+    epsilon of the test: (epsilon, delta)-DP. In fact delta / 2 suffices, because half of the Laplace tail is on the
     safe side.
 
     >>> mechanism = ProposeTestRelease(StableMedian(0.0, 100.0), epsilon=0.5, delta=0.01, bound=1.0)
@@ -447,9 +447,9 @@ class SmoothMedianCauchy(_SmoothMedian):
 class SmoothMedianLaplace(_SmoothMedian):
     """Laplace noise scaled to the smooth sensitivity: (epsilon, delta)-DP.
 
-    Nissim, Raskhodnikova and Smith (2007). The scale is 2 S / epsilon. S is smooth at the beta
-    that solves log(1 / delta) (e^beta - 1) - beta = epsilon / 2, which is greater than that of
-    their Lemma 2.9: Theorem 5 of docs/explanation/mechanisms.md.
+    Nissim, Raskhodnikova and Smith (2007). The scale is 2 S / epsilon. S is smooth at the beta that solves
+    log(1 / delta) (e^beta - 1) - beta = epsilon / 2, which is greater than that of their Lemma 2.9: Theorem 5
+    of docs/explanation/mechanisms.md.
 
     >>> mechanism = SmoothMedianLaplace(StableMedian(0.0, 1.0), epsilon=2.0, delta=0.01)
     >>> mechanism((0.0, 0.0, 1.0)), round(mechanism.smoothness, 4)

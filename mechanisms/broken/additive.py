@@ -22,7 +22,7 @@ SIGNED_SUM = NumericQuery(sum, 1.0, Substitution(), (DatasetPair((-1,), (1,)),))
 
 
 class LaplaceHalfNoise(Laplace):
-    """Laplace noise of half the scale: the true epsilon is 2 epsilon, which every event on either half-line attains."""
+    """Laplace noise of half the scale: the true loss is 2 epsilon, which every event on either half-line attains."""
 
     name: ClassVar[str] = "Laplace, half the noise"
 
@@ -118,7 +118,7 @@ class LaplaceInDoubles(Laplace):
 class ResponseWithCoin(RandomisedResponse):
     """Randomised response with a fair coin in place of the lie, so that the coin tells the truth half of the time.
 
-    The true epsilon is log(1 + 2 e^epsilon), which is 1.86 at epsilon = 1.
+    The true privacy loss is log(1 + 2 e^epsilon), which is 1.86 at epsilon = 1.
     """
 
     name: ClassVar[str] = "randomised response, coin in place of a lie"
@@ -133,7 +133,7 @@ class ResponseWithCoin(RandomisedResponse):
 class ResponseForgettingAnswers(RandomisedResponse):
     """Response that is truthful as often as for two answers, although k - 1 answers share the probability of a lie.
 
-    The true epsilon is epsilon + log(k - 1), which is 2.1 at epsilon = 1 and k = 4.
+    The true privacy loss is epsilon + log(k - 1), which is 2.1 at epsilon = 1 and k = 4.
     """
 
     answers: int = 4

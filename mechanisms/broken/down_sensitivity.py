@@ -39,9 +39,9 @@ NO_REMOVAL = 2**62
 class PublishedBinarySearch(LaplaceBinarySearch):
     """Binary search as published: it starts on the indices 0 and |Y| - 1 and claims to make log2 |Y| comparisons.
 
-    It makes up to ceil(log2(|Y| - 1)) comparisons: at |Y| = 6, epsilon = 3 and beta = 1/2 the true
-    epsilon is 3 / sigma = 3.482. It also never returns the least output. Source: 'Beyond Local
-    Sensitivity via Down Sensitivity', noisy_binary_search.
+    It makes up to ceil(log2(|Y| - 1)) comparisons: at |Y| = 6, epsilon = 3 and beta = 1/2 the true epsilon is 3 /
+    sigma = 3.482. It also never returns the least output. Source: 'Beyond Local Sensitivity via Down
+    Sensitivity', noisy_binary_search.
     """
 
     name: ClassVar[str] = "binary search, published step count"

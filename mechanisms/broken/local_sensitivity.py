@@ -102,9 +102,9 @@ class BoundedRatioUnderSubstitution(BoundedRatio):
 class BoundedFromBelow(PrivatelyBounded):
     """Noise at a private lower bound on the local sensitivity, which the condition of Theorem 1 as stated allows.
 
-    The stated condition is Pr[g <= LS] >= 1 - delta, and the proof needs Pr[g >= LS] >= 1 - delta. For a
-    share of ones, of local sensitivity 1 / b, the noisy level less the margin and less one meets the stated
-    condition on every dataset.
+    The stated condition is Pr[g <= LS] >= 1 - delta, and the proof needs Pr[g >= LS] >= 1 - delta. For a share of
+    ones, of local sensitivity 1 / b, the noisy level less the margin and less one meets the stated condition on
+    every dataset.
     """
 
     name: ClassVar[str] = "noise at a private bound, from below"

@@ -50,7 +50,7 @@ class DistanceOfAnswers(EnumeratedLosses):
 class ExponentialWithoutFactorTwo(ExponentialMechanism):
     """The exponential mechanism with weight exp(epsilon u / sensitivity).
 
-    The true epsilon tends to 2 epsilon as a lead grows.
+    The true privacy loss tends to 2 epsilon as a lead grows.
     """
 
     name: ClassVar[str] = "exponential mechanism, factor 2 forgotten"
@@ -62,7 +62,7 @@ class ExponentialWithoutFactorTwo(ExponentialMechanism):
 class MonotoneExponentialOnMovingVotes(MonotoneExponentialMechanism):
     """Weights for monotone utilities, applied where one count falls while another rises.
 
-    The true epsilon tends to 2 epsilon as a lead grows.
+    The true privacy loss tends to 2 epsilon as a lead grows.
     """
 
     utilities: Utilities = VOTES
@@ -98,7 +98,7 @@ FIVE = Approvals(("red", "blue", "green", "white", "black"))
 class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
     """Noise of scale sensitivity / epsilon for utilities that are not monotone.
 
-    The true epsilon is up to 2 epsilon as a lead grows.
+    The true privacy loss is up to 2 epsilon as a lead grows.
     """
 
     name: ClassVar[str] = "report noisy max, factor 2 forgotten"

@@ -81,7 +81,10 @@ class SparseVector3(_SparseVector):
 
 
 class SparseVector4(_SparseVector):
-    """Algorithm 4, from Lee and Clifton (2014), whose noise ignores c: the true epsilon is (1 + 6 c) / 4 epsilon."""
+    """Algorithm 4, from Lee and Clifton (2014), whose noise ignores c.
+
+    The true privacy loss is (1 + 6 c) / 4 epsilon.
+    """
 
     name: ClassVar[str] = "sparse vector 4"
     pair = UP_AND_DOWN
@@ -135,8 +138,8 @@ class NoisyHistogramUpsideDown(NoisyHistogram):
 class ValueOfMax(_Vector):
     """The greatest noisy answer itself, released in place of its index, with noise of scale 2 / epsilon.
 
-    'Report noisy max 3' and '4' of Ding, Wang, Wang, Zhang and Kifer (2018). With Laplace noise the true epsilon is d
-    epsilon / 2. With exponential noise no epsilon is finite, because values below all answers are impossible.
+    'Report noisy max 3' and '4' of Ding, Wang, Wang, Zhang and Kifer (2018). With Laplace noise the true privacy loss
+    is d epsilon / 2. With exponential noise no epsilon is finite, because values below all answers are impossible.
     """
 
     noise: str = "laplace"  # 'laplace' or 'exponential'

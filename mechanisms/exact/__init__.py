@@ -1,8 +1,8 @@
 """Exact privacy of a pair of known output laws: the ground truth for certified bounds.
 
-The package takes two distributions that know their laws, and computes delta, epsilon, a divergence, or the
-least parameter of a claim. Nothing here is random: finite laws are summed, densities on the line and mixtures
-integrated to 1e-9.
+The package takes two distributions that know their laws, and computes delta, epsilon, a divergence, or the least
+parameter of a claim. Nothing here is random: finite laws are summed, densities on the line and mixtures integrated
+to 1e-9.
 """
 
 from epsaudit.mechanisms.exact.laws import knows_law

@@ -1,8 +1,8 @@
 """Independent parts run on the same data: their privacy losses add up, so the law of the loss is a convolution.
 
-A law that does not have few atoms is put on a grid twice. One version is no harder to tell
-apart than the true pair (connect the dots: Doroshenko et al. 2022), the other no easier
-(outcomes are merged). Proofs: docs/explanation/theory.md#exact-values.
+A loss with few values is convolved exactly. Any other loss is rounded to a grid in two ways. One way gives a pair that
+is no harder to tell apart than the true pair (connect the dots: Doroshenko et al. 2022). The other way merges outcomes,
+and gives a pair that is no easier to tell apart. Proofs: docs/explanation/theory.md#exact-values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from epsaudit.errors import AuditError
 from epsaudit.mechanisms.exact.losses import LossPair, merge_equal
 
 CELLS, CELLS_WITH_TAILS = 2000, 8000
-"""Greatest number of grid steps to the greatest loss of a part: with bounded losses, and with tails."""
+"""Greatest number of grid steps to the greatest loss of a part, for bounded losses and for losses with tails."""
 LEAST_DELTA = 1e-9
 """Lower limit, below which the rounding errors of FFTs would show."""
 MOST_CELLS = 1 << 21
@@ -28,7 +28,7 @@ _MOST_PRODUCTS = 1 << 23
 _TAIL = 1e-17  # probability beyond the end of the grid for unbounded losses
 _ON_GRID = 1e-9  # losses this close to a grid point, in steps, count as on the grid
 _FLAT = 1e-11  # greatest range of losses on a panel that counts as having one loss
-_SAME = 1e-4  # the same for losses known from quadrature to ten digits
+_SAME = 1e-4  # like `_ON_GRID`, for losses that quadrature gives to ten digits
 
 Parts = Sequence[tuple[LossPair, int]]
 

@@ -330,7 +330,7 @@ def _noise(values: Floats) -> Floats:
 
 
 def _refuse_rounding_errors(pair: LossPair) -> None:
-    """Raise an error if only very rare outcomes separate the two laws with certainty.
+    """Raise `NotKnownError` if only very rare outcomes separate the two laws with certainty.
 
     Where probabilities are differences of a distribution function, those below 2^-53 come out as 0; under the other law
     they may be e^loss times as likely.
@@ -420,9 +420,8 @@ def _concentration(pair: LossPair, greatest_loss: float) -> float:
 def _concentration_but_for(profile: PrivacyProfile, delta: float) -> float:
     """Return the least rho of the rest of two laws after the best choice of a part of weight delta is removed.
 
-    The rest is (min(P, e^s P'), min(P', e^t P)) / (1 - delta), with s and t
-    such that both are laws:
-    docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve.
+    The rest is (min(P, e^s P'), min(P', e^t P)) / (1 - delta), with s and t such that both are
+    laws: docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve.
     """
     pair = profile.pair
     if delta == 0.0:

@@ -33,9 +33,9 @@ class MonotoneQuery(ABC):
     whose removal brings f down to y or below (differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
     Equation 4); neighbours under add/remove have losses within 1 of each other (Proposition 3).
 
-    Everything follows from the staircase h_m = min {f(x~): x~ a sub-multiset of x with m records}, m = 0 ...
-    n, which does not decrease because f is monotone: l(x, y) = n - max {m: h_m <= y} = #{m >= 1: h_m > y},
-    and DS^k(x) = f(x) - h_{n-k}.
+    Everything follows from the staircase h_m = min {f(x~): x~ a sub-multiset of x with m records}, m = 0 ... n, which
+    does not decrease because f is monotone: l(x, y) = n - max {m: h_m <= y} = #{m >= 1: h_m > y}, and DS^k(x) = f(x)
+    - h_{n-k}.
 
     Outputs are addressed by index, so that Y need not fit into memory: up to 2^64 outputs.
 
@@ -103,8 +103,8 @@ class MonotoneQuery(ABC):
     def strict_losses(self, dataset: Dataset) -> NDArray[np.float64]:
         """Return the fewest removals that bring f strictly below y, for every y in Y, shape (size,).
 
-        The number is infinite at the least y. Equation A of the source: below y_i means at most y_{i-1},
-        because Y is finite.
+        The number is infinite at the least y. Equation A of the source: below y_i means at most y_{i-1}, because Y
+        is finite.
         """
         return made_strict(self.losses(dataset))
 
