@@ -83,7 +83,7 @@ def test_the_shares_that_one_run_certifies():
         )
         in limits
     )
-    assert f"a curve with {share['curve', 100]} with 100 canaries and {curves} with" in limits
+    assert f"one run certifies {share['curve', 100]} with 100 canaries and {curves} with" in limits
     assert f"canaries, {points} of epsilon where" in (ROOT / "docs/explanation/theory.md").read_text(encoding="utf-8")
 
 
