@@ -20,7 +20,7 @@ from epsaudit.mechanisms.exact.losses import LossPair, merge_equal
 CELLS, CELLS_WITH_TAILS = 2000, 8000
 """Greatest number of grid steps to the greatest loss of a part, for bounded losses and for losses with tails."""
 LEAST_DELTA = 1e-9
-"""Lower limit, below which the rounding errors of FFTs would show."""
+"""Least delta at which the epsilon of a composition is computed; below it the rounding errors of FFTs would show."""
 MOST_CELLS = 1 << 21
 """Greatest number of grid steps of the composition."""
 _MOST_PRODUCTS = 1 << 23
