@@ -9,7 +9,7 @@ from epsaudit import AuditError
 from epsaudit.tools.cli import SURPRISED
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.maps import every_constructor
-from epsaudit.tools.maps.every_constructor import _audit_constructor, _Restarted, audit_constructors
+from epsaudit.tools.maps.every_constructor import _audit_constructor, _open, _Restarted, audit_constructors
 from epsaudit.tools.maps.opendp_constructors import is_space
 from epsaudit.tools.maps.result import MapAudit
 
@@ -88,11 +88,15 @@ c = types.SimpleNamespace()
 '''
 
 
+def write_library(folder):
+    (folder / "opendp").mkdir()
+    (folder / "opendp" / "__init__.py").write_text("")
+    (folder / "opendp" / "prelude.py").write_text(LIBRARY)
+
+
 @pytest.fixture
 def library(tmp_path, monkeypatch):
-    (tmp_path / "opendp").mkdir()
-    (tmp_path / "opendp" / "__init__.py").write_text("")
-    (tmp_path / "opendp" / "prelude.py").write_text(LIBRARY)
+    write_library(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -101,9 +105,19 @@ def audit(**given):
     return {one.name: one for one in audit_constructors(None, seconds=3.0, seed=1, **given)}
 
 
-def test_all_constructors_are_audited_and_a_checkpoint_is_resumed(library):
-    file, seen = library / "maps.jsonl", []
-    found = audit(checkpoint=file, progress=lambda done, number, name: seen.append((done, number, name)))
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    """The results by name, the calls of ``progress``, and the lines of the checkpoint of one audit."""
+    folder, seen = tmp_path_factory.mktemp("audited"), []
+    write_library(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        found = audit(checkpoint=folder / "maps.jsonl", progress=lambda *call: seen.append(call))
+    return found, seen, (folder / "maps.jsonl").read_text().splitlines()
+
+
+def test_all_constructors_are_audited(audited):
+    found, seen, lines = audited
     assert seen[0] == (0, 5, "t.make_count")
     assert {name: one.verdict for name, one in found.items()} == {
         "t.make_count": "not refuted",
@@ -115,19 +129,32 @@ def test_all_constructors_are_audited_and_a_checkpoint_is_resumed(library):
     assert "where the map allows" in found["t.make_sum"].smallest
     assert "ended its process" in found["t.make_crash"].found
     assert found["t.make_opaque"].found == "no values are known for expr"
-    lines = file.read_text().splitlines()
-    file.write_text("\n".join(lines[:3]) + "\n" + '{"name": "t.make_op')  # stopped while a line was written
+    assert len(lines) == 1 + len(found)
+
+
+def test_a_checkpoint_is_resumed(library, audited):
+    found, _, lines = audited
+    file = library / "maps.jsonl"
+    file.write_text("\n".join(lines[:-1]) + "\n" + '{"name": "t.make_su')  # stopped while a line was written
     again = audit(checkpoint=file)
-    assert again["t.make_count"] == found["t.make_count"]
+    assert {**again, "t.make_sum": None} == {**found, "t.make_sum": None}
     assert again["t.make_sum"].verdict == "refuted"
     assert len(file.read_text().splitlines()) == 6
     assert audit(checkpoint=file) == again
-    file.write_text(json.dumps({"opendp": "0.1"}) + "\n")
-    with pytest.raises(AuditError, match=r"is of OpenDP 0\.1"):
-        audit(checkpoint=file)
-    file.write_text("nothing}\n")
-    with pytest.raises(AuditError, match="cannot be read as a checkpoint"):
-        audit(checkpoint=file)
+
+
+@pytest.mark.parametrize(
+    ("content", "refusal"),
+    [
+        (json.dumps({"opendp": "0.1"}), r"is of OpenDP 0\.1, and the environment has 0\.2"),
+        ("nothing}", "cannot be read as a checkpoint"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused(content, refusal, tmp_path):
+    file = tmp_path / "maps.jsonl"
+    file.write_text(content + "\n")
+    with pytest.raises(AuditError, match=refusal):
+        _open(file, "0.2")
 
 
 def test_every_pair_of_metrics_has_an_object(library, monkeypatch):
@@ -151,8 +178,12 @@ def test_metrics_are_tried_on_domains_of_their_kind_and_type():
     assert is_space("dp.atom_domain(T='u32')", "dp.absolute_distance(T='u32')")
 
 
-def test_the_command_prints_a_table(library, capsys):
-    assert main(["map", "opendp", "--all", "--seconds", "3", "--seed", "1"]) == SURPRISED
+def test_the_command_prints_a_table(library, audited, capsys):
+    """The first constructor is audited anew, and the results of the others are in the checkpoint."""
+    file = library / "maps.jsonl"
+    file.write_text("\n".join([audited[2][0], *audited[2][2:]]) + "\n")
+    asked = ["map", "opendp", "--all", "--seconds", "3", "--seed", "1", "--checkpoint", str(file)]
+    assert main(asked) == SURPRISED
     said = capsys.readouterr().out
     assert "2 refuted" in said
     assert "no values are known for expr" in said
@@ -178,7 +209,7 @@ def test_an_object_that_uses_up_the_time_leaves_the_others_their_share(library, 
 
     def audit_slowly(asked, name, pairs, seconds, *others):
         given.append(seconds)
-        ends = time.process_time() + 0.3
+        ends = time.process_time() + 0.05
         while time.process_time() < ends:
             pass
         return MapAudit(name, "", "", 1)
@@ -186,8 +217,8 @@ def test_an_object_that_uses_up_the_time_leaves_the_others_their_share(library, 
     monkeypatch.setattr(every_constructor, "audit_subject", audit_slowly)
     asked = _Restarted(None)
     try:
-        audited = _audit_constructor(asked, "t.make_sum", 0.4, 1_000, 0.999, 1)
+        audited = _audit_constructor(asked, "t.make_sum", 0.08, 1_000, 0.999, 1)
     finally:
         asked.close()
     assert audited.built == len(given) > 2
-    assert min(given) == pytest.approx(0.4 / len(given))
+    assert min(given) == pytest.approx(0.08 / len(given))
