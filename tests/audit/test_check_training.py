@@ -12,6 +12,8 @@ from epsaudit.tools.training import check_training, jax_privacy_step, opacus_ste
 
 EXAMPLES, STEPS = 400, 50
 SOUND = 2.75  # epsilon at delta 1e-5 of 50 steps of rate 0.04 with noise 1, from above: dp_accounting says 2.66
+FEW_STEPS = {"steps": 200, "accumulates": False}
+"""Settings of tests in which the step is sound, and the sampler or the accountant is at fault or not."""
 sound = made(clipped)
 
 
@@ -114,13 +116,14 @@ def test_a_step_may_write_into_its_gradients():
 @pytest.mark.parametrize("batches", [shuffled, leaked])
 def test_batches_that_are_not_poisson_are_refuted(batches):
     rng = np.random.default_rng(2)
-    found = check(sound(rng), batches=batches(rng), examples=EXAMPLES)
+    found = check(sound(rng), batches=batches(rng), examples=EXAMPLES, **FEW_STEPS)
     assert {part.name for part in found.refuted} == {"sampler"}
 
 
 def test_another_rate_is_refuted():
     rng = np.random.default_rng(2)
-    found = check(sound(rng), batches=lambda: [np.arange(EXAMPLES)[rng.random(EXAMPLES) < 0.06] for _ in range(STEPS)], examples=EXAMPLES)  # fmt: skip # noqa: E501
+    batches = lambda: [np.arange(EXAMPLES)[rng.random(EXAMPLES) < 0.06] for _ in range(STEPS)]  # noqa: E731
+    found = check(sound(rng), batches=batches, examples=EXAMPLES, **FEW_STEPS)
     assert [part.name for part in found.refuted] == ["sampler"]
 
 
@@ -128,7 +131,7 @@ def test_an_accountant_that_counts_half_the_steps_is_refuted():
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     rng = np.random.default_rng(4)
     half = pld.from_gaussian_mechanism(1.0, sampling_prob=BATCH / EXAMPLES).self_compose(STEPS // 2)
-    asked = {"batches": poisson(rng), "examples": EXAMPLES, "delta": 1e-5}
+    asked = {"batches": poisson(rng), "examples": EXAMPLES, "delta": 1e-5, **FEW_STEPS}
     found = check(sound(rng), epsilon=half.get_epsilon_for_delta(1e-5), **asked)
     assert [part.name for part in found.refuted] == ["accountant"]
 
@@ -136,7 +139,7 @@ def test_an_accountant_that_counts_half_the_steps_is_refuted():
 def test_boolean_masks_are_read_as_their_places():
     rng = np.random.default_rng(6)
     masks = lambda: [rng.random(EXAMPLES) < BATCH / EXAMPLES for _ in range(STEPS)]  # noqa: E731
-    asked = {"examples": EXAMPLES, "steps": 200, "accumulates": False}
+    asked = {"examples": EXAMPLES, **FEW_STEPS}
     assert check(sound(rng), batches=masks, **asked)
     assert check(sound(rng), batches=lambda: [one.tolist() for one in masks()], **asked)
     fixed = masks()
@@ -169,7 +172,7 @@ def test_p_values_of_private_steps_are_not_too_small(make):
     ],
 )
 def test_what_cannot_be_checked_is_refused_in_a_sentence(changed, sentence):
-    given = {"clip": 1.0, "noise": 1.0, "batch": 4, "shapes": SHAPES} | changed
+    given = {"clip": 1.0, "noise": 1.0, "batch": 4, "shapes": SHAPES, "steps": 20} | changed
     with pytest.raises(AuditError, match=sentence):
         check_training(sound(np.random.default_rng(0)), **given)
 
