@@ -202,8 +202,9 @@ class Probe:
         `AuditError` if the update has a wrong shape.
         """
         gradients = self.batches[included] * optimiser.clip  # a new array, because a step may write into it
+        parts = [gradients] if self.parts == 1 else np.array_split(gradients, self.parts)
         with np.errstate(all="ignore"):  # a step may normalise gradients of zeros
-            update = np.asarray(optimiser.step(np.array_split(gradients, self.parts)), float)
+            update = np.asarray(optimiser.step(parts), float)
         if update.shape != (optimiser.dimensions,):
             raise AuditError(f"The update has shape {update.shape}; it must be ({optimiser.dimensions},).")
         # values that are not finite, such as normalised gradients of zeros, count as zero in both kinds of batches
