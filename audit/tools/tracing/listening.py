@@ -6,12 +6,10 @@ to import the recorder. Needs Python 3.8 and no package, because it runs in the 
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import os
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 np: Any = importlib.import_module("numpy") if importlib.util.find_spec("numpy") else None
@@ -64,11 +62,18 @@ def active_recorder() -> Any:
     return recorder
 
 
-@contextlib.contextmanager
-def paused() -> Iterator[None]:
+class _Pause:
+    """The context manager that `paused` returns. A class takes a third of the time of a generator."""
+
+    __slots__ = ("recorder",)
+
+    def __enter__(self) -> None:
+        self.recorder, Listener.current = Listener.current, None
+
+    def __exit__(self, *_: object) -> None:
+        Listener.current = self.recorder
+
+
+def paused() -> _Pause:
     """Return a context manager in whose block no recorder is active, so that calls are not recorded."""
-    recorder, Listener.current = Listener.current, None
-    try:
-        yield
-    finally:
-        Listener.current = recorder
+    return _Pause()

@@ -66,22 +66,23 @@ def sampler_handler(name: str, law: str, argument_names: str) -> Handler:
         Names of its positional arguments, separated by spaces; '*' stands for the sizes of all dimensions.
     """
     names = argument_names.split()
+    takes_population, takes_sizes, fills_tensor = bool({"a", "x"} & {*names}), "*" in names, name.endswith("_")
+    kind = "sample" if law in (primitives.SAMPLED, primitives.UNIFORM) else "draw"
+    ignored = ("out", "self", "key", "random_state")
 
     def handle(recorder: Any, original: Any, arguments: Any, keywords: Any) -> Any:
         named: dict[str, Any] = {**dict(zip(names, arguments)), **keywords}  # noqa: B905  # strict since 3.10
-        if "*" in names:
+        if takes_sizes:
             named = {**keywords, "size": list(arguments[len(names) - 1 :])}
         make = functools.partial(original, *arguments, **keywords)
-        if {"a", "x"} & {*names}:  # a choice from a population, which may be private; with weights it is a selection
+        if takes_population:  # a choice from a population, which may be private; with weights it is a selection
             weighted = "numpy" in name and named.get("p") is not None
             return recorder.answer("sample", name, make, states={"redrawn": not weighted})
         for alias in {"sigma", "std", "lambd"} & {*named}:
             value: Any = named.pop(alias)
             named["scale"] = 1.0 / value if alias == "lambd" else value
         centre = next((named.pop(alias) for alias in ("loc", "mu", "mean") if alias in named), None)
-        fills_tensor, ignored = name.endswith("_"), ("out", "self", "key", "random_state")
         fixed = {key: value for key, value in named.items() if value is not None and key not in ignored}
-        kind = "sample" if law in (primitives.SAMPLED, primitives.UNIFORM) else "draw"
         states: dict[str, Any] = {"law": law}
         if fills_tensor or named.get("out") is not None:
             states["filled"] = list(arguments[0].shape) if fills_tensor else None
