@@ -193,7 +193,7 @@ class TestFunctionsOfAnybody:
             audit_training(trainer(noise=2.0), DATA, **asked)
 
     def test_a_time_budget_ends_it_between_runs(self):
-        assert "ended it after 1 of 500 runs" in str(self.audit(runs=500, seconds=1e-9))
+        assert "ended the audit after 1 of 500 runs" in str(self.audit(runs=500, seconds=1e-9))
 
     def test_independence_that_is_declared_is_printed_with_the_bound(self, tmp_path):
         found = self.audit(runs=30, assume="independent")

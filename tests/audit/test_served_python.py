@@ -111,7 +111,8 @@ def served_modules(start):
 TRACING_MODULES = {
     "child", "listening", "outputs", "places", "primitives", "recorder", "replacement", "replay", "runs",
     "alignment/checks", "alignment/discrete", "alignment/following", "alignment/generators", "alignment/library_calls",
-    "alignment/noise_laws", "alignment/recorded_pair", "alignment/recorded_run", "alignment/run", "alignment/tracked",
+    "alignment/noise_laws", "alignment/ordinary_run", "alignment/recorded_pair", "alignment/recorded_run",
+    "alignment/run", "alignment/tracked",
 }  # fmt: skip
 MAP_MODULES = {
     "child", "domains", "edits", "events", "library_accountants", "metrics", "opendp_constructors", "opendp_frames",
