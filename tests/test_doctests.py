@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import linecache
 import pkgutil
 
 import pytest
@@ -16,6 +17,7 @@ def modules():
 
 @pytest.mark.parametrize("name", list(modules()))
 def test_examples_print_what_they_say(name):
+    linecache.clearcache()  # doctest looks at each file in this cache before each docstring
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=flags, report=True)
     assert failed == 0, "see the output above"
