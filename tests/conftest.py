@@ -6,7 +6,6 @@ starts, starts no workers of its own, which would import for seconds; nor do mat
 another at full speed. Results do not depend on it; tests that are about workers say how many.
 """
 
-import gc
 import os
 import shutil
 import signal
@@ -24,12 +23,6 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"): 
 settings.register_profile("daily", deadline=None, max_examples=20)
 settings.register_profile("weekly", deadline=None, max_examples=300)
 settings.load_profile("daily")
-
-
-def pytest_collection_finish(session):
-    """Leave what has been imported and collected out of further garbage collections, which would visit all of it."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
